@@ -50,7 +50,8 @@ from fltoolkit.codecs import Entropy, Quantize, TopK
 from fltoolkit.data.datasets import PIXEL_STATISTICS
 from fltoolkit.panels import compare_bytes
 from fltoolkit.plots.codec_report import draw_report
-from fltoolkit.plots.drawing import Area, Axis, Frame, Graphic, beside, chart, symbol
+from fltoolkit.plots.drawing import Area, Axis, Frame, Graphic, chart, symbol
+from fltoolkit.plots.placing import beside
 from fltoolkit.plots.style import INK, PAPER
 from fltoolkit.research import NULL_MODELS, Experiment, interval, sizes_of
 from fltoolkit.split import gates

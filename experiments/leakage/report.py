@@ -21,7 +21,7 @@ from experiments.leakage.settings import (
 )
 from experiments.runs import Result, Row, Runs, differences, share_ci
 from fltoolkit import plots
-from fltoolkit.plots.drawing import keep_apart
+from fltoolkit.plots.placing import keep_apart
 from fltoolkit.plots.style import COLORS
 from fltoolkit.research import mean_ci
 

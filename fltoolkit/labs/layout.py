@@ -16,13 +16,12 @@ from fltoolkit.plots.drawing import (
     Frame,
     Graphic,
     Mark,
-    Points,
     Stroke,
-    Words,
     curve,
     draw_progress,
     line_look,
 )
+from fltoolkit.plots.placing import Points, Words
 from fltoolkit.plots.style import DARK_GREY
 
 _WIDTH, _HALF, _PLOT = 920, 450, 236  # of the paper, of a plot, and a plot's height

@@ -12,8 +12,8 @@ from fltoolkit.channel import Channel
 from fltoolkit.history import History, Record
 from fltoolkit.labs.board import Board, Look, Plot, Run, Strip
 from fltoolkit.labs.steering import Steering
-from fltoolkit.plots.drawing import Points
 from fltoolkit.plots.live import Curve, at_the_end
+from fltoolkit.plots.placing import Points
 from fltoolkit.units import amount
 
 MOST_SAMPLES = 6  # texts that are shown of a run

@@ -23,7 +23,8 @@ from fltoolkit.history import CHECKED, Record, checked_at_call, evaluated
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.panels._sliders import LOOK, SliderPicture, find_ipywidgets
 from fltoolkit.party import SGD, Party
-from fltoolkit.plots.drawing import Area, Axis, Frame, Graphic, Mark, Stroke, Words, symbol
+from fltoolkit.plots.drawing import Area, Axis, Frame, Graphic, Mark, Stroke, symbol
+from fltoolkit.plots.placing import Words
 from fltoolkit.plots.style import COLORS, GREY, INK
 from fltoolkit.split.chain import train_split
 from fltoolkit.units import amount

@@ -10,19 +10,9 @@ from itertools import pairwise
 from typing import Any
 
 from fltoolkit.panels._sliders import SliderPicture, find_ipywidgets
-from fltoolkit.plots.drawing import (
-    LETTER,
-    Area,
-    Axis,
-    Frame,
-    Graphic,
-    Mark,
-    Stroke,
-    Words,
-    beside,
-    symbol,
-)
+from fltoolkit.plots.drawing import Area, Axis, Frame, Graphic, Mark, Stroke, symbol
 from fltoolkit.plots.fronts import FILLED, MARK_WORDS, best_within, limits, look, with_places
+from fltoolkit.plots.placing import LETTER, Words, beside
 from fltoolkit.plots.style import DARK_GREY, INK
 from fltoolkit.research.analysis import front, groups, metric_of, points, sizes_of
 from fltoolkit.research.store import Result

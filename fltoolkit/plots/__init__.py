@@ -1,6 +1,7 @@
 """Pictures of histories, ledgers, codecs and sweeps, during a run and after it.
 
     style           colours, dashes, empty axes, and a description for screen readers
+    placing         places for words beside marks
     drawing         charts as lists of marks, shown as SVG while they change and as PNG afterwards
     ideas           a drawing of each idea of the course
     figures         matplotlib figures of histories, channels and partitions

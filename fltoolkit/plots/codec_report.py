@@ -15,7 +15,8 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from fltoolkit.codecs.pipeline import Pipeline
-from fltoolkit.plots.drawing import Area, Axis, Box, Frame, Graphic, Mark, Words
+from fltoolkit.plots.drawing import Area, Axis, Box, Frame, Graphic, Mark
+from fltoolkit.plots.placing import Words
 from fltoolkit.plots.style import COLORS, GREY, describe, new_axes
 from fltoolkit.units import amount
 

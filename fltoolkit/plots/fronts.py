@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from fltoolkit.history import History, Record
 from fltoolkit.metrics import ACCURACY, Metric
-from fltoolkit.plots.drawing import Bounds, free_place
 from fltoolkit.plots.figures import NAME_OF_POINT, curves
+from fltoolkit.plots.placing import Bounds, free_place
 from fltoolkit.plots.style import COLORS, describe, new_axes, tidy
 from fltoolkit.research.analysis import (
     Point,

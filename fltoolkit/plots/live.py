@@ -15,17 +15,8 @@ from typing import Any, ParamSpec
 from torch import Tensor
 
 from fltoolkit.history import Record
-from fltoolkit.plots.drawing import (
-    LETTER,
-    Area,
-    Box,
-    Graphic,
-    Mark,
-    Pixels,
-    Words,
-    chart,
-    draw_progress,
-)
+from fltoolkit.plots.drawing import Area, Box, Graphic, Mark, Pixels, chart, draw_progress
+from fltoolkit.plots.placing import LETTER, Words
 from fltoolkit.plots.style import PALE
 from fltoolkit.units import amount
 

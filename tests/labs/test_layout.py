@@ -9,7 +9,7 @@ from matplotlib.text import Text
 
 from fltoolkit.labs import ThresholdLab
 from fltoolkit.labs.layout import lay_out, merge_short
-from fltoolkit.plots.drawing import Words
+from fltoolkit.plots.placing import Words
 from fltoolkit.split import State
 
 

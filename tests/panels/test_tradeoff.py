@@ -7,8 +7,9 @@ from made_up import ALL, FAILED
 
 from fltoolkit.history import History
 from fltoolkit.panels import TradeoffPanel
-from fltoolkit.plots.drawing import Stroke, Words
+from fltoolkit.plots.drawing import Stroke
 from fltoolkit.plots.fronts import MARK_WORDS
+from fltoolkit.plots.placing import Words
 from fltoolkit.research import Experiment, Protocol, Result, allow
 
 pytest.importorskip("ipywidgets", reason="the panel is for notebooks")

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from fltoolkit.plots.drawing import (
-    LETTER,
     LINE,
     Area,
     Axis,
@@ -22,13 +21,11 @@ from fltoolkit.plots.drawing import (
     Graphic,
     Pixels,
     Stroke,
-    Words,
-    beside,
     chart,
-    keep_apart,
     line_look,
     symbol,
 )
+from fltoolkit.plots.placing import LETTER, Words, beside, keep_apart
 from fltoolkit.plots.style import COLORS, PAPER
 
 

@@ -1,0 +1,102 @@
+"""Places for words beside marks, so that names cover neither marks nor each other.
+
+Here: a line of text, positions kept apart, the best free place near a point. Not here: the marks of
+a chart (drawing.py), figures of histories (figures.py).
+"""
+
+import math
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from fltoolkit.plots.style import INK
+
+Points = Sequence[tuple[float, float]]
+Bounds = tuple[float, float, float, float]  # left, top or low, right, low or high
+LETTER = 7  # the width of a letter of size 12 in pixels, with a little room
+
+
+class Words(NamedTuple):
+    """A line of text; ``y`` is the base line on which the letters stand."""
+
+    x: float
+    y: float
+    words: str
+    anchor: str = "start"  # or "middle", "end"
+    size: float = 12
+    color: str = INK
+    bold: bool = False
+    halo: bool = False  # a white border, so that the text can be read above lines
+
+
+def keep_apart(wanted: Sequence[float], gap: float) -> list[float]:
+    """Positions at least ``gap`` apart, in the order of ``wanted`` and as near to it as can be."""
+    order = sorted(range(len(wanted)), key=wanted.__getitem__)
+    blocks: list[list[float]] = []  # [sum, count] of neighbours that had to be pushed apart
+    for rank, index in enumerate(order):
+        blocks.append([wanted[index] - rank * gap, 1])
+        while len(blocks) > 1 and blocks[-2][0] * blocks[-1][1] >= blocks[-1][0] * blocks[-2][1]:
+            total, size = blocks.pop()
+            blocks[-1][0] += total
+            blocks[-1][1] += size
+    levels = [total / size for total, size in blocks for _ in range(int(size))]
+    places = {index: levels[rank] + rank * gap for rank, index in enumerate(order)}
+    return [places[index] for index in range(len(wanted))]
+
+
+def beside(
+    places: Points, words: Sequence[str], size: float = 11, left_end: float = -math.inf
+) -> list[Words]:
+    """Words beside marks, where they hide least of the marks and of other words.
+
+    No words begin left of ``left_end``, where the numbers of an axis may stand.
+    """
+    taken: list[Bounds] = [(x - 7, y - 7, x + 7, y + 7) for x, y in places]
+    found: list[Words] = []
+    for place, each in zip(places, words, strict=True):
+        within = (left_end, -math.inf, math.inf, math.inf)
+        box, _ = free_place(each, size, place, places, taken, within)
+        taken.append(box)
+        found.append(Words(box[0], box[3] - 0.3 * size, each, size=size))
+    return found
+
+
+def free_place(
+    words: str,
+    size: float,
+    point: tuple[float, float],
+    marks: Collection[tuple[float, float]],
+    taken: Sequence[Bounds],
+    within: Bounds,
+) -> tuple[Bounds, bool]:
+    """The box near a point where words hide least, and whether it needs a line to the point.
+
+    It needs a line if it is far away, or closer to another one of the ``marks``. Boxes in ``taken``
+    should not be covered, and the words should stay ``within`` the axes.
+    """
+    (x, y), (x0, y0, x1, y1) = point, within
+    width, height = 0.58 * size * max(len(words), 1), 1.3 * size
+    places = []
+    for away in (0, 9, 16, 24, 32, 42, 54, 68, 84):
+        for dx in (9, -9 - width, -width / 2, -width / 4, -3 * width / 4):
+            for dy in (away, -away) if away >= 9 or dx in (9, -9 - width) else ():
+                box = (x + dx, y + dy - height / 2, x + dx + width, y + dy + height / 2)
+                outside = not (x0 < box[0] and box[2] < x1 and y0 < box[1] and box[3] < y1)
+                hidden = sum(_overlap(box, other) for other in taken) / (width * height)
+                own = _distance(box, point)
+                closer = any(_distance(box, mark) < own for mark in marks)
+                cost = 20 * hidden + away / 20 + 50 * outside + closer / 4
+                places.append((cost, box, away > 16 or closer))
+    return min(places)[1:]
+
+
+def _distance(box: Bounds, spot: tuple[float, float]) -> float:
+    """The distance from ``spot`` to the nearest point of a box."""
+    x, y = spot
+    return math.dist(spot, (min(max(x, box[0]), box[2]), min(max(y, box[1]), box[3])))
+
+
+def _overlap(a: Bounds, b: Bounds) -> float:
+    """The area that two boxes share."""
+    width = min(a[2], b[2]) - max(a[0], b[0])
+    height = min(a[3], b[3]) - max(a[1], b[1])
+    return max(width, 0) * max(height, 0)
