@@ -1,7 +1,6 @@
 from .adapters import fedex_lora as fedex_lora
 from .adaptive import AdaptiveLevels as AdaptiveLevels
 from .adaptive import ByteBudget as ByteBudget
-from .adaptive import Rule as Rule
 from .asynchronous import AsyncServer as AsyncServer
 from .asynchronous import Flight as Flight
 from .asynchronous import fedasync as fedasync
@@ -59,6 +58,7 @@ from .rounds import Cohort as Cohort
 from .rounds import fedavg as fedavg
 from .rounds import interval_averaging as interval_averaging
 from .samples import Clients as Clients
+from .server import Rule as Rule
 from .server import Server as Server
 from .server import Yogi as Yogi
 from .workers import Fleet as Fleet

@@ -12,14 +12,6 @@ from dataclasses import dataclass, field
 from fltoolkit.codecs.base import Codec
 from fltoolkit.history import Record
 
-Rule = Callable[[Record], Codec | None]
-"""``rule(record)``: the codec of the updates after this record; None: as before.
-
-A rule may remember values of the records, and nothing else. To go on with a saved run, call a new
-rule with each record of the history, and build the channel with the last codec that it made (of
-which `load_run` will warn).
-"""
-
 
 @dataclass
 class AdaptiveLevels:

@@ -47,6 +47,8 @@ class GaussianDP:
     ({'w': tensor([0.6126, 0.7868])}, {'w': tensor([0.3126, 0.3868])})
     """
 
+    counts_each_once = True  # updates need equal weights, see `fedavg`
+
     clip: float  # larger = updates are shortened less, and more noise is added
     noise_multiplier: float  # larger = more private
     seed: int = 0

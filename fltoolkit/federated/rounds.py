@@ -21,7 +21,6 @@ from fltoolkit.codecs.base import Identity
 from fltoolkit.federated.client import Local, check_count, sent_entries
 from fltoolkit.federated.clock import Arrivals, Backlog, Drop, ReceivedUpdate
 from fltoolkit.federated.means import Collecting, mean_update
-from fltoolkit.federated.privacy import GaussianDP
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import Server, apply_update, check_optimizer
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss, send_update
@@ -291,7 +290,8 @@ def _check(workers: Workers, channel: Channel, cohort: Cohort, server: Server) -
             f"wait_for={arrivals.wait_for}: must be 1 to {cohort.size} updates, the cohort's size"
         )
     drops = isinstance(arrivals.staleness, Drop)
-    if isinstance(mean, GaussianDP | Collecting) and (cohort.with_replacement or not drops):
+    equal = isinstance(mean, Collecting) or getattr(mean, "counts_each_once", False)
+    if equal and (cohort.with_replacement or not drops):
         raise ValueError(
             f"mean={mean}: each update must count once, with the same weight. Leave "
             "with_replacement=False and staleness=Drop()"

@@ -3,21 +3,31 @@
 Not here: a round (rounds.py), the mean of its updates (means.py).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from fltoolkit.federated.adaptive import Rule
+from fltoolkit.codecs.base import Codec
 from fltoolkit.federated.client import check_function
 from fltoolkit.federated.clock import Arrivals, Backlog
 from fltoolkit.federated.means import Mean, mean_of_all
+from fltoolkit.history import Record
 from fltoolkit.party import Party
 from fltoolkit.trees import Tree, is_finite
 
 SERVER = "server"  # its name in the ledger
+
+
+Rule = Callable[[Record], Codec | None]
+"""``rule(record)``: the codec of the updates after this record; None: as before.
+
+A rule may remember values of the records, and nothing else. To go on with a saved run, call a new
+rule with each record of the history, and build the channel with the last codec that it made (of
+which `load_run` will warn).
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
