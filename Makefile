@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 PROCESSES ?= 3
 PYTEST := $(BIN)/pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 # the longest tests begin first, so that no core is idle at the end
-FIRST := $(addprefix tests/,assignments test_examples.py browser test_set_up.py test_fuzz.py) notebooks \
+FIRST := $(addprefix tests/,grading test_examples.py browser test_set_up.py test_fuzz.py) notebooks \
   $(addprefix tests/,explore engines)
 REST := $(filter-out $(FIRST),$(patsubst %/,%,$(wildcard tests/[a-z]*/)) $(wildcard tests/test_*.py))
 NBVAL := --nbval-lax --nbval-cell-timeout=600 --nbval-kernel-startup-timeout=300 -p no:cacheprovider
@@ -65,7 +65,7 @@ flower: .venv-flower/.ready  ## FedAvg over Flower: tests, simulation, a deploym
 	PATH="$(CURDIR)/.venv-flower/bin:$$PATH" python examples/flower/compare.py --deployment --rounds 3
 
 intersection: .venv-intersection/.ready  ## tests of private set intersection, in an environment of their own
-	.venv-intersection/bin/pytest -q tests/secrecy/test_intersection.py
+	.venv-intersection/bin/pytest -q tests/research/secrecy/test_intersection.py
 
 wheel: $(SETUP)  ## build wheel and sdist into dist/, install the wheel elsewhere and try it
 	$(BIN)/python tools/try_wheel.py

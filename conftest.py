@@ -22,10 +22,10 @@ HAS_SYFT = bool(find_spec("syft") and find_spec("syft_rds"))
 # these two need Google accounts; tests/engines/test_syft.py runs their cells on a Drive in memory
 collect_ignore_glob = ["notebooks/colab/*.ipynb"]
 if not HAS_SYFT:
-    collect_ignore_glob += ["fltoolkit/engines/syft*.py", "notebooks/09_private_owners.ipynb"]
+    collect_ignore_glob += ["fltoolkit_engines/syft*.py", "notebooks/09_private_owners.ipynb"]
 if sys.platform != "linux":  # the grader's fence is Linux's
-    collect_ignore_glob += ["fltoolkit/assignments/*", "tests/assignments/*"]
-    collect_ignore_glob += ["fltoolkit/fence.py", "tests/test_fence.py"]
+    collect_ignore_glob += ["fltoolkit_grading/*", "tests/grading/*"]
+    collect_ignore_glob += ["fltoolkit_grading/fence.py", "tests/grading/test_fence.py"]
 if sys.platform == "win32":  # no SIGSTOP and no SIGKILL
     collect_ignore_glob += ["tests/engines/test_torch_distributed.py"]
     collect_ignore_glob += ["tests/engines/distributed_scenarios.py"]

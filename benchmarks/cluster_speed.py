@@ -29,9 +29,9 @@ from torch import Tensor, nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
-from fltoolkit.engines.dask import DaskChannel
 from fltoolkit.federated import Local, fedavg
 from fltoolkit.models import seeded
+from fltoolkit_engines.dask import DaskChannel
 
 SPARSE = ErrorFeedback(Pipeline(TopK(0.05), Quantize(8)))
 UPDATES = {"as they are": {}, "top-k 5 %, 8 bits, residual": {"update": SPARSE}}

@@ -26,8 +26,6 @@ from torch import Tensor
 
 from benchmarks.split_speed import interleaved
 from fltoolkit.codecs import (
-    DRIVE,
-    EDEN,
     QSGD,
     STC,
     Codec,
@@ -36,15 +34,14 @@ from fltoolkit.codecs import (
     Float8,
     Half,
     Pipeline,
-    PowerSGD,
     Quantize,
     RandomK,
-    Rotate,
     Sign,
     Ternary,
     TopK,
 )
 from fltoolkit.codecs._places import largest
+from fltoolkit_research.codecs import DRIVE, EDEN, PowerSGD, Rotate
 
 TOGETHER = 25_000_000  # values in memory for each test: 100 MB
 COPY, FRESH = "copy, memory to memory", "copy, new memory"

@@ -33,13 +33,11 @@ from benchmarks.split_speed import (
 )
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import (
-    DRIVE,
     Entropy,
     ErrorFeedback,
     Float8,
     Pipeline,
     Quantize,
-    Rotate,
     TopK,
     codebooks,
     quantize,
@@ -48,6 +46,7 @@ from fltoolkit.codecs import _contexts as contexts
 from fltoolkit.codecs._places import largest
 from fltoolkit.federated import Local, fedavg
 from fltoolkit.federated.many_at_once import local_updates
+from fltoolkit_research.codecs import DRIVE, Rotate
 
 
 class Row(NamedTuple):

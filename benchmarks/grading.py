@@ -16,8 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from fltoolkit.assignments import Limits, grade, load_master, release
-from fltoolkit.assignments.master import kind_of, text_of
+from fltoolkit_grading import Limits, grade, load_master, release
+from fltoolkit_grading.master import kind_of, text_of
 
 
 def hand_in(folder: Path, students: int) -> None:

@@ -24,8 +24,8 @@ IN_THE_KERNEL = """
 import random, time
 import torch
 from fltoolkit.history import History
-from fltoolkit.labs import Panel
-from fltoolkit.labs import ThresholdLab
+from fltoolkit_course.labs import Panel
+from fltoolkit_course.labs import ThresholdLab
 
 torch.set_num_threads(1)
 drawings = []

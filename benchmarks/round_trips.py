@@ -22,8 +22,8 @@ import torch
 from torch import nn
 
 from fltoolkit import SGD, Batches, Channel, Party, pack, splitnn_mlp, train_split, unpack
-from fltoolkit.engines.remote import RemoteParty, absent
-from fltoolkit.engines.torch_distributed import DistributedChannel
+from fltoolkit_engines.remote import RemoteParty, absent
+from fltoolkit_engines.torch_distributed import DistributedChannel
 
 BATCH, CUT = 64, 640
 H = {"h": torch.randn(BATCH, CUT, generator=torch.Generator().manual_seed(0))}

@@ -10,7 +10,7 @@ shares 16 bytes at a time, so a secret takes it two calls. Seconds of processor 
 import os
 import time
 
-from fltoolkit.secrecy.shamir import into_shares
+from fltoolkit_research.secrecy.shamir import into_shares
 
 CLIENTS, THRESHOLD, SECRETS = 100, 67, 2
 
@@ -29,7 +29,7 @@ def main() -> None:
         lambda: into_shares(os.urandom(32), range(CLIENTS), THRESHOLD, os.urandom), repeats=50
     )
     half = seconds_of_one(lambda: Shamir.split(THRESHOLD, CLIENTS, os.urandom(16)), repeats=5)
-    print(f"fltoolkit.secrecy.shamir: {CLIENTS * SECRETS * ours:6.2f} s")
+    print(f"fltoolkit_research.secrecy.shamir: {CLIENTS * SECRETS * ours:6.2f} s")
     print(f"pycryptodome:             {CLIENTS * SECRETS * 2 * half:6.2f} s")
     print(f"ratio:                    {2 * half / ours:6.0f}")
 

@@ -1,7 +1,7 @@
 """The pages of the API reference, made from the docstrings while Sphinx builds the site.
 
-Each page of docs/api/ holds one line, such as ``.. room:: codecs``. This extension puts the modules
-of that room in its place, in reading order, and under each module its public names.
+Each page of docs/api/ holds one line, such as ``.. room:: fltoolkit.codecs``. This extension puts
+the files of that package in its place, in reading order, and under each file its public names.
 
 A name is documented under the path from which users import it: ``fltoolkit.codecs.Quantize`` and
 not ``fltoolkit.codecs.quantize.Quantize``. A name that the room's door does not hold keeps the path
@@ -24,7 +24,7 @@ from sphinx.pycode import ModuleAnalyzer
 from sphinx.roles import XRefRole
 from sphinx.util.docutils import SphinxDirective
 
-CORE = "core"  # the page of the single files of the package
+PACKAGES = ["", "_research", "_engines", "_grading", "_contest", "_course"]  # in reading order
 
 
 class Public(NamedTuple):
@@ -42,14 +42,19 @@ def listed(docstring: str | None) -> dict[str, str]:
 
 
 def pages() -> list[str]:
-    """The core and the rooms, in reading order: the pages of the reference."""
-    order = listed(importlib.import_module("fltoolkit").__doc__)
-    return [CORE, *(name for name in order if is_room(f"fltoolkit.{name}"))]
+    """All packages, each followed by its rooms, in reading order: the pages of the reference."""
+    found = []
+    for name in PACKAGES:
+        package = importlib.import_module(f"fltoolkit{name}")
+        inside = [f"{package.__name__}.{each}" for each in listed(package.__doc__)]
+        found += [package.__name__, *(each for each in inside if is_room(each))]
+    return found
 
 
 def is_room(name: str) -> bool:
     """Whether this module is a folder with files."""
-    return hasattr(importlib.import_module(name), "__path__")
+    spec = find_spec(name)
+    return bool(spec and spec.submodule_search_locations)
 
 
 def is_class(value: object) -> bool:
@@ -59,10 +64,9 @@ def is_class(value: object) -> bool:
 
 def modules_of(page: str) -> list[ModuleType]:
     """The public modules of a page, in reading order."""
-    door = importlib.import_module("fltoolkit" if page == CORE else f"fltoolkit.{page}")
-    found = [f"{door.__name__}.{name}" for name in listed(door.__doc__)]
+    found = [f"{page}.{name}" for name in listed(importlib.import_module(page).__doc__)]
     files = [name for name in found if find_spec(name)]  # other lines are examples
-    return [importlib.import_module(name) for name in files if page != CORE or not is_room(name)]
+    return [importlib.import_module(name) for name in files if not is_room(name)]
 
 
 @cache
@@ -119,8 +123,8 @@ def names_of(page: str) -> list[Public]:
 
 def elsewhere(page: str) -> dict[str, str]:
     """What a page's door offers although another page documents it: names and paths."""
-    door = importlib.import_module("fltoolkit" if page == CORE else f"fltoolkit.{page}")
-    here = set() if page == CORE else {each.name for each in names_of(page)}
+    door = importlib.import_module(page)
+    here = set() if page == "fltoolkit" else {each.name for each in names_of(page)}
     offered = [name for name in getattr(door, "__all__", []) if name not in here]
     return {
         name: next(
@@ -266,17 +270,15 @@ def entry(public: Public) -> list[str]:
 
 
 class Room(SphinxDirective):
-    """``.. room:: codecs``: all of a room, or of the core."""
+    """``.. room:: fltoolkit.codecs``: the files of a package, with their names."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """The sections of the page."""
         page = self.arguments[0]
-        door = importlib.import_module("fltoolkit" if page == CORE else f"fltoolkit.{page}")
-        lines = heading("The core" if page == CORE else door.__name__, "=")
-        if page != CORE:
-            lines += [*as_rest(inspect.getdoc(door).splitlines()), ""]
+        door = importlib.import_module(page)
+        lines = [*heading(page, "="), *as_rest(inspect.getdoc(door).splitlines()), ""]
         if others := elsewhere(page):
             names = ", ".join(f"`{name} <{path}>`" for name, path in others.items())
             lines += [f"``from {door.__name__} import ...`` also offers {names}.", ""]

@@ -31,8 +31,8 @@ from fltoolkit import (
 )
 from fltoolkit.data import Dataset, partition_iid
 from fltoolkit.history import Record
-from fltoolkit.plots import watch
-from fltoolkit.research import mean_ci
+from fltoolkit.intervals import mean_ci
+from fltoolkit_course.plots import watch
 
 LR, BATCH_SIZE = 0.03, 64
 Run = tuple[Iterator[Record], Channel, int]  # the training, its ledger, its number of steps

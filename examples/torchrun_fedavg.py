@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from fltoolkit import Channel, Party, evaluate, fedavg, load, pack, splitnn_mlp
 from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.data import Dataset, partition_iid
-from fltoolkit.engines.torch_distributed import DistributedChannel
 from fltoolkit.federated import Fleet, Local, local_updates
+from fltoolkit_engines.torch_distributed import DistributedChannel
 
 SERVER = "server"
 LOCAL = Local(batch_size=32, lr=0.1, epochs=1)

@@ -25,8 +25,8 @@ from torch import Tensor, nn
 
 from fltoolkit import SGD, Batches, Channel, History, Party, load, splitnn_mlp, train_split
 from fltoolkit.codecs import Pipeline, Quantize
-from fltoolkit.engines.remote import RemoteParty, absent, without_nan
-from fltoolkit.engines.torch_distributed import DistributedChannel
+from fltoolkit_engines.remote import RemoteParty, absent, without_nan
+from fltoolkit_engines.torch_distributed import DistributedChannel
 
 NAMES = ["alice", "bob", "carol"]
 CUTS = {2: [0, 4, 6], 3: [0, 2, 4, 6]}  # where the six layers are cut

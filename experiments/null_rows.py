@@ -18,7 +18,7 @@ from experiments.runs import Row
 from fltoolkit import History
 from fltoolkit.codecs import Codec, Entropy, Pipeline, Quantize
 from fltoolkit.codecs.stage import Stage
-from fltoolkit.pooled import lossless, lossless_nbytes
+from fltoolkit_research.pooled import lossless, lossless_nbytes
 
 KEPT = Path(__file__).parent / "results" / "data.jsonl"
 DATA = ("digits", "mnist", "shakespeare")
@@ -130,7 +130,7 @@ def mark_null_rows(ax: Any, rows: Iterable[Row]) -> None:
 def measure(names: Iterable[str] = DATA) -> None:
     """Add a line for each data set that the file does not have."""
     from fltoolkit import load
-    from fltoolkit.data import load_text
+    from fltoolkit_research.data import load_text
 
     there = {json.loads(line)["data"] for line in _lines()}
     for name in names:

@@ -1,7 +1,7 @@
 """Split learning and communication-efficient federated learning, measured in bytes really sent.
 
-How much accuracy does a byte buy? Read the package in this order: the core in an afternoon, then
-each room in an hour. A room is a package; its own docstring names its files in reading order.
+How much accuracy does a byte buy? This is the small package on which the others stand. Read it in
+this order; a room is a folder whose own docstring names its files:
 
     arrays      numpy arrays and pandas tables become tensors
     trees       arithmetic on dict[str, Tensor]
@@ -12,30 +12,22 @@ each room in an hour. A room is a package; its own docstring names its files in 
     party       one owner with a part of the network
     history     records of a run, and where they are kept
     models      the networks of the course
-    finetuning  a frozen model and the small changes that are learned and sent
     data        a room: data sets, who has what, batches
     split       a room: SplitNN in all its shapes, and states A, B and C
     metrics     what a test measures, and which direction is better
     evaluation  how good the whole network is, as the experimenter sees it
     federated   a room: federated averaging, and what a client does alone
-    pooled      a room: the samples themselves are sent, and one party trains
     cost        what a method will cost, before it runs
     checkpoint  save a run and go on later
     testing     the tests that every codec inherits
-    leakage     a room: what others learn from what crossed, and what helps
-    research    a room: runs as values, sweeps, fronts, suggestions
-    secrecy     a room: sums whose terms stay secret, and what they cost
+    intervals   intervals of means and of paired differences over seeds
     units       amounts and byte units, for axes and prose
-    fence       runs a program that nobody trusts
-    plots       a room: pictures that stay, pictures that move
-    cup         a room: a contest on bytes, and its verifier
-    labs        a room: steer a training while it runs
-    panels      a room: sliders for the notebooks
-    course      a room: guesses and self-checks
-    assignments a room: course work: release, grading, feedback
-    commands    what ``fltoolkit run``, ``sweep``, ``compare`` and ``report`` do
-    cli         the command line that finds them
-    engines     a room: the same parties over torch.distributed, Flower and PySyft
+    plots       a room: figures of histories, channels and partitions
+    cli         finds the commands that the packages offer to ``fltoolkit``
+
+Beside it, in the same wheel: `fltoolkit_research` (experiments, more codecs and protocols),
+`fltoolkit_engines` (other systems), `fltoolkit_grading` (assignments), `fltoolkit_contest` (the
+megabyte cup) and `fltoolkit_course` (questions, labs and panels of the notebooks).
 """
 
 from importlib import import_module

@@ -10,8 +10,6 @@ from .data.batches import Batches as Batches
 from .data.datasets import load as load
 from .evaluation import evaluate as evaluate
 from .evaluation import forward as forward
-from .federated.asynchronous import fedasync as fedasync
-from .federated.asynchronous import fedbuff as fedbuff
 from .federated.rounds import fedavg as fedavg
 from .history import History as History
 from .history import evaluated as evaluated

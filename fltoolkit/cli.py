@@ -1,36 +1,27 @@
-"""The command line: ``fltoolkit course``, ``run``, ``sweep`` and the other commands.
+"""The command line: ``fltoolkit run``, ``fltoolkit course`` and the other commands.
 
-Here: a table of commands. A module is imported only when its command is used, so ``--help`` is
-fast. To add a command, add a row to `COMMANDS`: a function that takes the arguments after the
-command's name.
+Here: finding the command and its errors. Not here: the commands. Each package beside the core
+offers its own as entry points of the group `GROUP` (pyproject.toml); so may any other package. A
+command is a function of the words after its name that returns an exit status, or None for 0.
 """
 
 import argparse
-import importlib
 import sys
 from collections.abc import Sequence
+from importlib.metadata import EntryPoint, entry_points
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["commands", "main"]
 
-COMMANDS: dict[str, tuple[str, str, str]] = {
-    "course": ("fltoolkit.course.cli", "main", "copy the notebooks into a folder and open them"),
-    "run": ("fltoolkit.commands", "run_command", "train one experiment and print its results"),
-    "sweep": (
-        "fltoolkit.commands",
-        "sweep_command",
-        "run many experiments and store their results",
-    ),
-    "compare": ("fltoolkit.commands", "compare_command", "print a table of the results in a store"),
-    "assignment": ("fltoolkit.assignments.cli", "main", "release, check and grade assignments"),
-    "cup": ("fltoolkit.cup.commands", "main", "a contest on bytes: verify an entry, make a board"),
-    "audit": ("fltoolkit.commands", "audit_command", "published claims, measured here"),
-    "report": (
-        "fltoolkit.commands",
-        "report_command",
-        "one HTML file with plots and tables of a store",
-    ),
-}
-"""Name: module, function(arguments) -> exit status, a description."""
+GROUP = "fltoolkit_commands"
+
+
+def commands() -> dict[str, EntryPoint]:
+    """All commands of the installed packages, by name.
+
+    >>> "run" in commands()
+    True
+    """
+    return {command.name: command for command in entry_points(group=GROUP)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,19 +34,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    found = commands()
     parser = argparse.ArgumentParser(
         prog="fltoolkit",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="How much accuracy does a byte buy? Split and federated learning, measured.",
-        epilog="commands:\n"
-        + "\n".join(f"  {name:12s}{what}" for name, (_, _, what) in COMMANDS.items())
-        + "\n\nfltoolkit COMMAND --help explains a command, with examples.",
+        epilog="fltoolkit COMMAND --help explains a command, with examples.",
     )
-    parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help="one of those below")
+    parser.add_argument("command", choices=sorted(found), help="what to do")
     command = parser.parse_args(words[:1]).command
-    module, function, _ = COMMANDS[command]
     try:
-        return getattr(importlib.import_module(module), function)(words[1:]) or 0
+        return found[command].load()(words[1:]) or 0
     except (ImportError, OSError, TypeError, ValueError) as error:
         print(f"fltoolkit {command}: {error}", file=sys.stderr)
         return 2

@@ -288,8 +288,9 @@ def advise(
         batch_size: samples for each client and step of large-batch SGD.
         label_nbytes: bytes for each sample and epoch if clients send labels: 8 for int64.
         nbytes_per_sample: b, what a sample and its label take when they are compressed without loss
-            (`fltoolkit.pooled.lossless_nbytes` measures it; MNIST: 136). Then the advice also says
-            how many times the data each method sends, and warns where that is more than once.
+            (`fltoolkit_research.pooled.lossless_nbytes` measures it; MNIST: 136). Then the advice
+            also says how many times the data each method sends, and warns where that is more than
+            once.
 
     >>> mlp = ModelCost(189_450, 183_040, 757_800, 732_160, 640, 377_344, 364_544)
     >>> advise(mlp, num_samples=60_000, num_clients=500, epochs=1, rounds=1)

@@ -33,8 +33,8 @@ KINDS = _OF_TRAINING + _OF_SECRECY
 """What a message can be. ``update`` is a difference of models, ``control`` anything that steers,
 ``samples`` the training data themselves.
 
-The last five are those of `fltoolkit.secrecy`: the four rounds of a secure sum, and finding out
-which samples two owners have in common."""
+The last five are those of `fltoolkit_research.secrecy`: the four rounds of a secure sum, and
+finding out which samples two owners have in common."""
 
 OF_SAMPLES = ("activations", "gradients")
 """The kinds whose values belong to the samples of one batch, so that the next message is about

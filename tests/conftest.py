@@ -34,7 +34,7 @@ if find_spec("hypothesis"):  # Flower's environment does without
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The names that texts of experiments may use: what a test adds is forgotten after it."""
-    from fltoolkit.research import text
+    from fltoolkit_research import text
 
     monkeypatch.setattr(text, "_NAMES", {**text._NAMES})
     return text._NAMES

@@ -7,8 +7,6 @@ from typing import Any
 
 from fltoolkit.codecs import (
     DGC,
-    DRIVE,
-    EDEN,
     QSGD,
     STC,
     BFloat16,
@@ -22,17 +20,14 @@ from fltoolkit.codecs import (
     Half,
     Identity,
     LloydMax,
-    Narrow,
     Only,
     Pipeline,
     PlainQuantize,
     PlainTopK,
-    PowerSGD,
     Quantiles,
     Quantize,
     RandomK,
     RandTopK,
-    Rotate,
     Sign,
     Ternary,
     TopK,
@@ -40,6 +35,7 @@ from fltoolkit.codecs import (
 )
 from fltoolkit.codecs.base import walk
 from fltoolkit.codecs.stage import Stage
+from fltoolkit_research.codecs import DRIVE, EDEN, Narrow, PowerSGD, Rotate
 
 PIPELINES: list[Codec] = [
     Identity(),

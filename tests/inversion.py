@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from fltoolkit import SGD, Batches, Channel, Party, splitnn_mlp, train_split
-from fltoolkit.leakage import explained_variance, overhear, train_decoder
+from fltoolkit_research.leakage import explained_variance, overhear, train_decoder
 
 
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:

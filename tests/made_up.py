@@ -1,7 +1,7 @@
 """Results of runs that never were, for tests of what is made of results."""
 
 from fltoolkit.history import History
-from fltoolkit.research import Experiment, Result
+from fltoolkit_research import Experiment, Result
 
 
 def made_up(name, seed, *rows, rounds=5):

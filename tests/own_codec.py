@@ -1,7 +1,7 @@
 """A module as a researcher writes it, with a codec of one's own; tests copy it into a folder."""
 
 from fltoolkit.codecs.stage import Stage
-from fltoolkit.research import allow
+from fltoolkit_research import allow
 
 
 class Nothing(Stage):

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from experiments.replications.adaptive import AdaptiveLevels, ByteBudget
 from fltoolkit import codecs
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import (
@@ -36,7 +37,6 @@ from fltoolkit.codecs import (
     Pipeline,
     Quantize,
     RandTopK,
-    Rotate,
     SameMask,
     Sign,
     TopK,
@@ -45,26 +45,19 @@ from fltoolkit.codecs.base import LinkState
 from fltoolkit.data import Batches, load
 from fltoolkit.evaluation import evaluate
 from fltoolkit.federated import (
-    AdaptiveLevels,
     Arrivals,
-    AsyncServer,
     Backlog,
-    ByteBudget,
     Cohort,
-    GaussianDP,
     Local,
     LogNormal,
     Polynomial,
     Scripted,
     Server,
     Yogi,
-    fedasync,
     fedavg,
-    fedbuff,
     interval_averaging,
     mean_of_senders,
 )
-from fltoolkit.leakage import Noise, NoPeek
 from fltoolkit.party import SGD, Party
 from fltoolkit.split import (
     Bookmark,
@@ -82,12 +75,17 @@ from fltoolkit.split import (
     train_vertical,
 )
 from fltoolkit.trees import Tree
+from fltoolkit_research import codecs as more_codecs
+from fltoolkit_research.codecs import Rotate
+from fltoolkit_research.federated import AsyncServer, GaussianDP, fedasync, fedbuff
+from fltoolkit_research.leakage import Noise, NoPeek
 
 # ------------------------------------------------------------------------------------- messages
 
 STORED = Path(__file__).parent / "stored"
 ANSWERED, ANSWER = Pipeline(TopK(0.2)), Pipeline(SameMask(), Quantize(4))
-KNOWN = {name: getattr(codecs, name) for name in dir(codecs)} | {"Noise": Noise}
+KNOWN = {name: getattr(room, name) for room in (codecs, more_codecs) for name in room.__all__}
+KNOWN["Noise"] = Noise
 CODECS = [
     eval(text, KNOWN)
     for text in json.loads((STORED / "messages.json").read_text("utf-8"))

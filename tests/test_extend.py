@@ -14,7 +14,8 @@ import pytest
 from fltoolkit.cli import main
 from fltoolkit.codecs import Pipeline
 from fltoolkit.plots.style import summary
-from fltoolkit.research import (
+from fltoolkit.testing import Conformance
+from fltoolkit_research import (
     NULL_MODELS,
     PROTOCOLS,
     Experiment,
@@ -24,7 +25,6 @@ from fltoolkit.research import (
     points,
     run,
 )
-from fltoolkit.testing import Conformance
 
 PAGE = (Path(__file__).parents[1] / "docs" / "extend.md").read_text(encoding="utf-8")
 *MODULE, EXPERIMENT, PLOT, CLINICS, HUB, LOGGED = re.findall(
@@ -154,7 +154,7 @@ def test_clinics_are_clients(folder):
     importlib.import_module("my_module")
     page = {}
     exec(
-        "import torch\nfrom fltoolkit.data import Dataset\nfrom fltoolkit.research import allow",
+        "import torch\nfrom fltoolkit.data import Dataset\nfrom fltoolkit_research import allow",
         page,
     )
     exec(CLINICS, page)
@@ -192,7 +192,7 @@ def test_a_model_and_a_data_set_of_the_hub(folder, monkeypatch):
     )
     page = {}
     exec("import torch\nfrom torch import nn\nfrom fltoolkit.data import Dataset", page)
-    exec("from fltoolkit.models import seeded\nfrom fltoolkit.research import allow", page)
+    exec("from fltoolkit.models import seeded\nfrom fltoolkit_research import allow", page)
     exec(HUB, page)
     how = {"data": "reviews()", "model": "tiny_bert()", "loss": "CrossEntropyLoss()", "lr": 0.1}
     first, *_, last = run(Experiment("fedavg", num_clients=4, rounds=3, batch_size=4, **how))

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from fltoolkit.cli import main
-from fltoolkit.pooled import lossless
-from fltoolkit.research import read, run
+from fltoolkit_research import read, run
+from fltoolkit_research.pooled import lossless
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "howto.md").read_text(encoding="utf-8")
@@ -94,7 +94,7 @@ def test_stop_and_go_on(tmp_path):
 @pytest.mark.slow
 def test_a_gate_of_ones_own(capsys, monkeypatch, tmp_path, names):
     page: dict = {"__name__": "docs_howto"}
-    exec("from fltoolkit.research import Experiment\n" + GATE, page)
+    exec("from fltoolkit_research import Experiment\n" + GATE, page)
     assert capsys.readouterr().out == "AAABC\n"
     exec(EXPERIMENT, page)
     last = page["last"]

@@ -42,7 +42,7 @@ def test_binder_scripts_run(name, tmp_path):
     """In a copy: postBuild removes the outputs of the notebooks in Binder's image."""
     script = ROOT / "binder" / name
     assert script.stat().st_mode & 0o111
-    needed = ["tools/make_edition.py", "fltoolkit/course/cli.py", "notebooks/00_start_here.ipynb"]
+    needed = ["tools/make_edition.py", "fltoolkit_course/cli.py", "notebooks/00_start_here.ipynb"]
     for path in map(Path, needed):
         (tmp_path / path.parent).mkdir(parents=True)
         shutil.copy(ROOT / path, tmp_path / path)

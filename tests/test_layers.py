@@ -1,4 +1,4 @@
-"""Rooms with doors: imports go one way, no circle, no private name elsewhere, one reading order."""
+"""Six packages, and the rooms of the core: imports go one way, no circle, nothing too much."""
 
 import ast
 import importlib
@@ -6,106 +6,144 @@ import re
 import subprocess
 import sys
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 import fltoolkit
+from tools import house
 
-PACKAGE = Path(fltoolkit.__file__).parent
+ROOT = house.ROOT
+# of the core, at most; the stubs (.pyi) count as lines and not as files
+NUM_LINES, NUM_FILES, NUM_REQUIRED = 14_000, 66, 13
+MAY_IMPORT = {  # of the other packages
+    "fltoolkit": set(),
+    "fltoolkit_research": {"fltoolkit"},
+    "fltoolkit_engines": {"fltoolkit"},
+    "fltoolkit_grading": {"fltoolkit"},
+    "fltoolkit_contest": {"fltoolkit", "fltoolkit_research", "fltoolkit_grading"},
+    "fltoolkit_course": {"fltoolkit", "fltoolkit_research", "fltoolkit_contest"},
+    "experiments": {"fltoolkit", "fltoolkit_research", "fltoolkit_engines", "fltoolkit_course"},
+}
 LEVELS = [  # a room or file of the core imports from lower levels only
-    {"arrays"},
-    {"trees", "history", "models", "data", "units", "metrics", "fence"},
-    {"wire", "party", "cost", "finetuning"},
+    {"arrays", "cli"},
+    {"trees", "history", "models", "data", "units", "metrics", "intervals"},
+    {"wire", "party", "cost"},
     {"codecs"},
     {"links"},
     {"channel"},
     {"split", "checkpoint", "testing"},
-    {"evaluation", "federated", "pooled"},
-    {"leakage", "research", "secrecy"},
+    {"evaluation", "federated"},
     {"plots"},
-    {"cup"},
-    {"labs", "panels", "course", "assignments", "commands", "cli"},
-    {"engines"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
-FILES = {  # "wire", "codecs.quantize"
-    ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
-    for path in sorted(PACKAGE.rglob("*.py"))
-    if path.stem != "__init__"
+FILES = {  # "fltoolkit.codecs.quantize": its path
+    house.module_name(ROOT, path): path
+    for package in MAY_IMPORT
+    for path in house.sources(ROOT, package)
+    if path.suffix == ".py"
 }
-ROOMS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
-
-
-def imports_of(source: str) -> dict[str, set[str]]:
-    """Each fltoolkit module that a source imports from, at any depth of the file, and the names."""
-    found: dict[str, set[str]] = {}
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "fltoolkit":
-            for alias in node.names:
-                module = f"{node.module}.{alias.name}".removeprefix("fltoolkit.")
-                if module not in FILES and module not in ROOMS:
-                    module = (node.module or "").removeprefix("fltoolkit").lstrip(".")
-                found.setdefault(module, set()).add(alias.name)
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name.startswith("fltoolkit."):
-                    found.setdefault(alias.name.removeprefix("fltoolkit."), set())
-    return found
+ROOMS = sorted(  # every folder of an installed package that has files
+    house.module_name(ROOT, path)
+    for package in house.packages()
+    for path in (ROOT / package).rglob("__init__.py")
+)
 
 
 @cache
 def imports() -> dict[str, dict[str, set[str]]]:
-    """What each file imports."""
-    return {name: imports_of(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
+    """What each file names; ``from fltoolkit import plots`` names the module fltoolkit.plots."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for name, path in FILES.items():
+        found[name] = {}
+        for module, names in house.imports_of(path.read_text(encoding="utf-8")).items():
+            files = {each for each in names if f"{module}.{each}" in FILES}
+            for each in files:
+                found[name].setdefault(f"{module}.{each}", set()).add(each)
+            if names - files or not names:
+                found[name].setdefault(module, set()).update(names - files)
+    return found
 
 
 def room_of(module: str) -> str:
-    return module.split(".")[0]
+    """The file or room of the core to which a module belongs: "codecs" for the quantizer."""
+    return module.split(".")[1] if "." in module else ""
 
 
 def test_the_import_finder_finds():
     source = "import fltoolkit.data.datasets\nfrom fltoolkit import plots, Channel\n"
-    source += "def f():\n  from fltoolkit.wire import pack, _Header"
-    assert imports_of(source) == {
-        "data.datasets": set(),
-        "plots": {"plots"},
-        "": {"Channel"},
-        "wire": {"pack", "_Header"},
+    source += "def f():\n  from fltoolkit.wire import pack, _Header\n  g('experiments.audit:main')"
+    assert house.imports_of(source) == {
+        "fltoolkit.data.datasets": set(),
+        "fltoolkit": {"plots", "Channel"},
+        "fltoolkit.wire": {"pack", "_Header"},
+        "experiments.audit": set(),
     }
 
 
-def test_every_room_has_a_level():
-    assert {room_of(name) for name in FILES} == set(LEVEL)
+def test_every_package_is_in_the_house():
+    assert {*house.packages(), "experiments"} == set(MAY_IMPORT)
 
 
-def test_imports_go_down():
+def test_packages_import_one_way():
+    wrong = [arrow for arrow in house.arrows() if arrow[1] not in MAY_IMPORT[arrow[0]]]
+    assert wrong == []
+    taken = {module for name, found in imports().items() if "contest" in name for module in found}
+    assert {module for module in taken if "grading" in module} == {"fltoolkit_grading.fence"}
+
+
+def test_rooms_of_the_core_import_from_lower_levels():
+    assert {room_of(name) for name in FILES if name.startswith("fltoolkit.")} == set(LEVEL)
     not_below = [
-        f"{name} imports {imported}"
+        f"{name} imports {module}"
         for name, found in imports().items()
-        for imported in filter(None, map(room_of, found))
-        if imported != room_of(name) and LEVEL[imported] >= LEVEL[room_of(name)]
+        for module in found
+        if name.startswith("fltoolkit.") and module.startswith("fltoolkit.")
+        if room_of(module) != room_of(name) and LEVEL[room_of(module)] >= LEVEL[room_of(name)]
     ]
     assert not_below == []
 
 
-def test_there_is_no_circle():
-    """Neither among files nor, since levels are strict, among rooms."""
-    waiting = {name: {i for i in found if i in FILES} for name, found in imports().items()}
+def test_no_files_import_each_other():
+    waiting = {name: found.keys() & (FILES.keys() - {name}) for name, found in imports().items()}
     while ready := {name for name, needs in waiting.items() if not needs & waiting.keys()}:
         waiting = {name: needs for name, needs in waiting.items() if name not in ready}
     assert not waiting, f"these files import each other, or one that does: {sorted(waiting)}"
 
 
-def test_no_private_name_crosses_a_module():
+def test_no_private_name_crosses_a_module_and_no_private_file_a_package():
     crossing = [
-        f"{name} takes {each} from {module}"
+        f"{name} takes {module}: {sorted(names)}"
         for name, found in imports().items()
         for module, names in found.items()
-        for each in names
-        if each.startswith("_") and not each.startswith("__") and f"{module}.{each}" not in FILES
+        if not name.startswith("experiments")
+        and (
+            [each for each in names if re.match("_[^_]", each) and f".{each}" not in module]
+            or ("._" in module and module.rpartition(".")[0] != name.rpartition(".")[0])
+        )
     ]
     assert crossing == []
+
+
+def test_the_core_stays_small_and_has_no_name_that_nothing_uses():
+    files = house.sources(ROOT, "fltoolkit")
+    assert house.num_lines(files) <= NUM_LINES
+    assert len([path for path in files if path.suffix == ".py"]) <= NUM_FILES
+    assert len(house.required()) <= NUM_REQUIRED
+    assert len(house.unused_names()) <= 6
+
+
+def test_an_unused_name_is_found(tmp_path):
+    """Both kinds: one that is exported for nobody, one that no file needs."""
+    for folder in ("fltoolkit", "notebooks", "docs"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "README.md").write_text("`used`")
+    (tmp_path / "fltoolkit" / "__init__.py").write_text("")
+    (tmp_path / "fltoolkit" / "__init__.pyi").write_text(
+        "from .a import used as used\nfrom .a import inner as inner\n"
+    )
+    code = "def used(): inner()\ndef inner(): ...\ndef dead(): ...\n"
+    (tmp_path / "fltoolkit" / "a.py").write_text(code)
+    assert house.unused_names(tmp_path) == ["fltoolkit: inner", "fltoolkit.a.dead"]
 
 
 OF_OTHERS = {  # documented, though their names begin with an underscore, or without another way
@@ -141,35 +179,24 @@ def private_of_others(source: str) -> list[str]:
     ]
 
 
-def test_the_finder_of_private_attributes_finds():
+def test_no_private_attribute_of_another_file_is_used():
     source = "class A:\n  _a = 1\n  def __init__(self, b):\n    self._b = b._b + self._a\n"
     source += "    b._c = self._d(b._replace(a=1)).__class__\n"
     assert private_of_others(source) == ["line 5: b._c", "line 5: self._d"]
-
-
-def test_no_private_attribute_of_another_file_is_used():
     for name, path in FILES.items():
+        if name.startswith("experiments"):
+            continue
         assert private_of_others(path.read_text(encoding="utf-8")) == [], name
 
 
-def test_no_private_file_is_used_from_another_room():
-    crossing = [
-        f"{name} uses {module}"
-        for name, found in imports().items()
-        for module in found
-        if "._" in module and room_of(module) != room_of(name)
-    ]
-    assert crossing == []
-
-
-CORE = ["codecs", "links", "channel", "party", "split", "federated", "checkpoint"]
+CHOREOGRAPHY = ["codecs", "links", "channel", "party", "split", "federated", "checkpoint"]
 
 
 def test_algorithms_never_import_data_or_plots():
-    above = {"data", "models"} | set().union(*LEVELS[-5:])
-    for name in FILES:
-        if room_of(name) in CORE:
-            assert not {room_of(imported) for imported in imports()[name]} & above, name
+    above = {f"fltoolkit.{room}" for room in ("data", "models", "plots", "evaluation")}
+    for name, found in imports().items():
+        if name.startswith("fltoolkit.") and room_of(name) in CHOREOGRAPHY:
+            assert not {".".join(module.split(".")[:2]) for module in found} & above, name
 
 
 def listed(docstring: str | None) -> list[str]:
@@ -177,21 +204,13 @@ def listed(docstring: str | None) -> list[str]:
     return re.findall(r"^    (\w+) +\S", docstring or "", re.MULTILINE)
 
 
-def test_the_reading_order_names_every_module_once():
-    core = [name for name in FILES if "." not in name]
-    assert sorted(listed(fltoolkit.__doc__)) == sorted([*core, *ROOMS])
-    for room in ROOMS:
-        files = [name.split(".")[1] for name in FILES if room_of(name) == room]
-        told = importlib.import_module(f"fltoolkit.{room}").__doc__ if room != "engines" else None
-        told = told or ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text()))
-        public = [name for name in files if not name.startswith("_")]
-        assert sorted(name for name in listed(told) if name in files) == sorted(public), room
-        for name in files:
-            assert name in (told or ""), f"{room}.{name} is on nobody's path"
-
-
-def test_no_file_says_what_comes_next():
-    assert [name for name, path in FILES.items() if re.search(r"\bNext: ", path.read_text())] == []
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_reading_order_names_every_file_and_room_once(room):
+    docstring = ast.get_docstring(ast.parse(FILES[room].read_text(encoding="utf-8"))) or ""
+    inside = {name.rpartition(".")[2] for name in FILES if name.rpartition(".")[0] == room}
+    public = {name for name in inside if not name.startswith("_")}
+    assert sorted(name for name in listed(docstring) if name in inside) == sorted(public)
+    assert not [name for name in inside if name not in docstring]
 
 
 def modules_after(*steps: str) -> list[str]:
@@ -228,47 +247,18 @@ def test_the_door_finds_names_and_rooms_and_nothing_else():
         _ = fltoolkit.chanel
 
 
-def test_doors_hold_what_they_say():
-    for name in fltoolkit.__all__:
-        assert getattr(fltoolkit, name).__doc__, f"{name} has no docstring"
-    for room in set(ROOMS) - {"engines"}:
-        door = importlib.import_module(f"fltoolkit.{room}")
-        assert all(hasattr(door, name) for name in door.__all__), room
-        assert not [name for name in door.__all__ if name.startswith("_")]
-
-
-def test_no_public_name_hides_a_file_of_its_room():
-    """``fltoolkit.secrecy.x`` would be a function where a reader expects the file ``x.py``."""
-    rooms = {
-        room: importlib.import_module(f"fltoolkit.{room}").__all__
-        for room in {*ROOMS} - {"engines"}
-    }
-    hidden = {f"{room}.{name}" for room, names in rooms.items() for name in names} & {*FILES}
-    hidden |= {*fltoolkit.__all__} & {*ROOMS, *FILES}
-    assert hidden == set()
-
-
-def test_experiments_import_in_one_direction():
-    root = PACKAGE.parent / "experiments"
-    needs: dict[str, set[str]] = {}
-    for path in root.rglob("*.py"):
-        module = ".".join(path.relative_to(root.parent).with_suffix("").parts)
-        froms = (n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom))
-        needs[module.removesuffix(".__init__")] = {
-            name
-            for node in froms
-            for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
-            if name and name.startswith("experiments.")
-        }
-    assert any(needs.values()), "no import was found: then this test could not fail"
-    while ready := {name for name, found in needs.items() if not found & needs.keys()}:
-        needs = {name: found for name, found in needs.items() if name not in ready}
-    assert not needs, f"these files import each other, or one that does: {sorted(needs)}"
+@pytest.mark.parametrize("room", [room for room in ROOMS if room != "fltoolkit_engines"])
+def test_exported_names_exist_and_hide_no_file(room):
+    """``fltoolkit.x`` would be a function where a reader expects the file ``x.py``."""
+    module = importlib.import_module(room)
+    names = getattr(module, "__all__", [])
+    assert all(hasattr(module, name) for name in names)
+    assert not [name for name in names if name.startswith("_") or f"{room}.{name}" in FILES]
 
 
 def test_without_syft_the_error_holds_the_pip_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "syft_rds", None)  # as if it were not installed
-    monkeypatch.delitem(sys.modules, "fltoolkit.engines.syft", raising=False)
+    monkeypatch.delitem(sys.modules, "fltoolkit_engines.syft", raising=False)
     line = 'pip install "syft>=0.10,<0.11" "syft-rds>=0.6.1,<0.7"'
     with pytest.raises(ImportError, match=re.escape(line)):
-        importlib.import_module("fltoolkit.engines.syft")
+        importlib.import_module("fltoolkit_engines.syft")

@@ -24,7 +24,7 @@ from fltoolkit import links
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import coders
-from fltoolkit.research import Store, read, run
+from fltoolkit_research import Store, read, run
 
 pytestmark = pytest.mark.machines
 

@@ -17,7 +17,7 @@ from playwright.sync_api import Page, sync_playwright
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "docs" / "images" / "ideas"
-PICTURES = ROOT / "fltoolkit" / "plots" / "pictures"
+PICTURES = ROOT / "fltoolkit_course" / "plots" / "pictures"
 
 
 def title_of(svg: bytes) -> str:

@@ -45,16 +45,19 @@ from experiments.leakage.report import rows_of as leakage_rows_of
 from experiments.null_rows import COMMONEST, ONE_BIT, SEND, UNTRAINED, data_nbytes
 from experiments.pareto import report as pareto_report
 from experiments.pareto import settings as pareto
-from fltoolkit import codecs, plots, pooled
+from fltoolkit import codecs
 from fltoolkit.codecs import Entropy, Quantize, TopK
 from fltoolkit.data.datasets import PIXEL_STATISTICS
-from fltoolkit.panels import compare_bytes
-from fltoolkit.plots.codec_report import draw_report
-from fltoolkit.plots.drawing import Area, Axis, Frame, Graphic, chart, symbol
+from fltoolkit.intervals import interval
 from fltoolkit.plots.placing import beside
 from fltoolkit.plots.style import INK, PAPER
-from fltoolkit.research import NULL_MODELS, Experiment, interval, sizes_of
 from fltoolkit.split import gates
+from fltoolkit_course import plots as course_plots
+from fltoolkit_course.panels import compare_bytes
+from fltoolkit_course.plots.codec_report import draw_report
+from fltoolkit_course.plots.drawing import Area, Axis, Frame, Graphic, chart, symbol
+from fltoolkit_research import NULL_MODELS, Experiment, pooled, sizes_of
+from fltoolkit_research import codecs as research_codecs
 
 ROOT = Path(__file__).parents[1]
 EXPLORE = ROOT / "docs" / "explore"
@@ -214,7 +217,7 @@ def code(experiment: Experiment) -> str:
         else:
             lines.append(f"    {key}={value!r},\n")
     return (
-        f"from fltoolkit.research import {'NULL_MODELS, ' if null else ''}Experiment, run\n\n"
+        f"from fltoolkit_research import {'NULL_MODELS, ' if null else ''}Experiment, run\n\n"
         f"experiment = Experiment(\n{''.join(lines)})\nprint(run(experiment)[-1])\n"
     ).replace("'", '"')
 
@@ -231,7 +234,7 @@ def short(text: str) -> str:
         def visit_Call(self, node: ast.Call) -> ast.Call:
             self.generic_visit(node)
             name = ast.unparse(node.func)
-            rooms = (codecs, gates, pooled)
+            rooms = (codecs, research_codecs, gates, pooled)
             known = inspect.signature(next(getattr(r, name) for r in rooms if hasattr(r, name)))
             node.keywords = [
                 each
@@ -736,7 +739,7 @@ def codec_table(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 def codec_stop(tensor: Tensor, bits: int, fraction: float) -> list[float]:
     """Bytes with `Entropy`, nominal bits per value, and the bound if symbols are independent."""
-    report = plots.describe_codec(tensor, pipeline(bits, fraction, Entropy()))
+    report = course_plots.describe_codec(tensor, pipeline(bits, fraction, Entropy()))
     return [report.nbytes, round(report.nominal_bits, 6), round(report.entropy_bits, 4)]
 
 
@@ -853,7 +856,7 @@ def pictures(tensors: Mapping[str, Tensor], folder: Path) -> None:
     marks = [*chart(lines, "num_clients", "nbytes_per_client", area, log=True)]
     advisor = Graphic(640, 300, compare_bytes(100).sentence, marks).svg()
     (folder / "advisor.svg").write_text(advisor + "\n", encoding="utf-8")
-    four = plots.describe_codec(tensors["activation"], codecs.Pipeline(Quantize(4)))
+    four = course_plots.describe_codec(tensors["activation"], codecs.Pipeline(Quantize(4)))
     (folder / "language.svg").write_text(language_picture().svg() + "\n", encoding="utf-8")
     codec = draw_report(four, f"Quantize(4) on recorded activations. {four.sentence}").svg()
     (folder / "codec.svg").write_text(codec + "\n", encoding="utf-8")

@@ -40,7 +40,6 @@ from fltoolkit.codecs import (  # noqa: E402
     Entropy,
     Identity,
     Pipeline,
-    PowerSGD,
     Quantize,
     RandomK,
     TopK,
@@ -57,6 +56,7 @@ from fltoolkit.wire import (  # noqa: E402
     unpack,
     varint,
 )
+from fltoolkit_research.codecs import PowerSGD  # noqa: E402
 
 # bytes: 2^24 values are free (wire.py), and decoding them takes some 60 bytes each
 MEMORY = 1 << 31

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def main(arguments: list[str]) -> int:
-    spec = importlib.util.spec_from_file_location("cli", ROOT / "fltoolkit" / "course" / "cli.py")
+    spec = importlib.util.spec_from_file_location("cli", ROOT / "fltoolkit_course" / "cli.py")
     course = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(course)
     if arguments[0] == "--strip":

@@ -27,7 +27,7 @@ import stored_runs  # noqa: E402
 
 from fltoolkit import __version__  # noqa: E402
 from fltoolkit.checkpoint import save_run  # noqa: E402
-from fltoolkit.research import (  # noqa: E402
+from fltoolkit_research import (  # noqa: E402
     Store,
     read,
     sweep,

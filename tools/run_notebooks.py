@@ -9,7 +9,7 @@ timings in the metadata, the same cell ids each time. An error stops before anyt
 It is the saved edition (FLTOOLKIT_EDITION): measured values are shown although nobody has guessed,
 and no progress is kept.
 
-What a notebook adds to the bill of the course goes into fltoolkit/course/bill.json.
+What a notebook adds to the bill of the course goes into fltoolkit_course/bill.json.
 
 The seconds that it prints should stay below 60 on two quiet cores. It prints the seconds of the
 clock, and those that the kernel and its processes computed, which say more on a busy machine. It
@@ -31,7 +31,7 @@ import psutil
 from nbclient import NotebookClient
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
-BILL = NOTEBOOKS.parent / "fltoolkit" / "course" / "bill.json"
+BILL = NOTEBOOKS.parent / "fltoolkit_course" / "bill.json"
 CONTROLS = "application/vnd.jupyter.widget-view+json"
 MOVES = {"watch", "progress_bar", "Playground", "FedAvgLab", "LanguageLab", "ThresholdLab"}
 MOST = 30.0  # the most seconds of a cell, on two quiet cores

@@ -47,9 +47,9 @@ WHEELS = [
     *("zstandard", "beartype", "hypothesis", "pytest"),
 ]
 TESTS = {  # file: which of its tests
-    "tests/test_wire.py": "",
-    "tests/codecs/test_range_coder.py": "",
-    "tests/codecs/test_difference.py": "",
+    "tests/core/test_wire.py": "",
+    "tests/research/codecs/test_range_coder.py": "",
+    "tests/core/codecs/test_difference.py": "",
     "tests/test_stored.py": "message or answer or each_codec",
 }
 

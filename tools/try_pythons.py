@@ -2,7 +2,7 @@
 
     python tools/try_pythons.py                       # each of them, then the lowest versions
     python tools/try_pythons.py 3.12 lowest           # only these two
-    python tools/try_pythons.py 3.12 -- tests/codecs  # other tests: the rest goes to pytest
+    python tools/try_pythons.py 3.12 -- tests/core/codecs  # other tests: the rest goes to pytest
 
 `lowest` is the oldest Python with the lowest version of each dependency that pyproject.toml allows.
 Interpreters are those on the PATH and of pyenv, and those that uv downloads. Each environment lies

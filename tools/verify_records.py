@@ -11,8 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fltoolkit.cup import read_card, read_entry, verify
-from fltoolkit.cup.slots import CupError
+from fltoolkit_contest import read_card, read_entry, verify
+from fltoolkit_contest.slots import CupError
 
 ROOT = Path(__file__).parents[1]
 FILES = ("entry.py", "card.json", "note.md")

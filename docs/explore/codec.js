@@ -31,7 +31,7 @@
     if (state.kept < 1) stages.push(`TopK(${state.kept})`);
     if (state.bits < 32) stages.push(`Quantize(${state.bits})`);
     if (state.entropy) stages.push("Entropy()");
-    return "from fltoolkit import Pipeline\nfrom fltoolkit.codecs import Entropy, Quantize, TopK\nfrom fltoolkit.plots import describe_codec\n\n" +
+    return "from fltoolkit import Pipeline\nfrom fltoolkit.codecs import Entropy, Quantize, TopK\nfrom fltoolkit_course.plots import describe_codec\n\n" +
       `describe_codec(tensor, Pipeline(${stages.join(", ")}))\n`;
   };
 

@@ -38,7 +38,7 @@ explore.seconds = (value) => {
 
 explore.mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/* ---- fltoolkit.research.intervals ---- */
+/* ---- fltoolkit.intervals ---- */
 
 /* interval: the mean of up to ten values, and the ends of its 95 % interval, cut to `most`; of one value it is the value. */
 const STUDENT = [12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157];
@@ -51,7 +51,7 @@ explore.interval = (values, most = Infinity) => {
 /* paired: differences, by seed. */
 explore.paired = (values, others) => Object.keys(values).filter((seed) => seed in others).map((seed) => values[seed] - others[seed]);
 
-/* ---- fltoolkit.research.analysis: a run is {nbytes, up, down, waits, curve: [[bytes, score]]} ---- */
+/* ---- fltoolkit_research.analysis: a run is {nbytes, up, down, waits, curve: [[bytes, score]]} ---- */
 
 /* Curves are stored with the bytes since the evaluation before. */
 explore.summed = (tasks) => {

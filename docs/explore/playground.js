@@ -142,7 +142,7 @@ const code = (s) => {
     ...(split ? ["rounds=15", "evaluations=3"] : ["rounds=25", "batch_size=10"]), `lr=${s.lr}`, split && s.threshold && `gate="LossGate(${s.threshold})"`,
     codecs.length && `codecs={\n${codecs.map(([kind, text]) => `        "${kind}": "${text}",\n`).join("")}    }`,
   ];
-  return `from fltoolkit.research import ${isOne(s) ? "NULL_MODELS, " : ""}Experiment, records\n\nexperiment = Experiment(\n` +
+  return `from fltoolkit_research import ${isOne(s) ? "NULL_MODELS, " : ""}Experiment, records\n\nexperiment = Experiment(\n` +
     lines.filter(Boolean).map((line) => `    ${line},\n`).join("") +
     ")\nfor record in records(experiment):\n    print(f\"{record['nbytes']:>12,} bytes  {record['accuracy']:.1%}\")\n";
 };

@@ -8,5 +8,5 @@
     page        the page docs/audit.md and the picture for the README
 
 Each file of ``claims/`` is one claim, and to add one is to add a file; docs/audit.md says how.
-The command is ``fltoolkit audit``.
+The command is ``python -m experiments.audit``.
 """

@@ -1,4 +1,4 @@
-"""Published claims, measured here: `fltoolkit audit`, or `python -m experiments.audit`."""
+"""Published claims, measured here: `python -m experiments.audit`."""
 
 import argparse
 import sys
@@ -7,19 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 
 EXAMPLES = """
-  fltoolkit audit                       the claims and their verdicts
-  fltoolkit audit chen-2021             measure what is missing of one claim, and judge it
-  fltoolkit audit chen-2021 --seeds 41 42 43 --out mine.jsonl     with seeds of your own
-  fltoolkit audit --all                 measure everything that is missing; Ctrl-C, and go on later
-  fltoolkit audit --quick               the quick edition of each: does it run at all?
-  fltoolkit audit --page                write docs/audit.md and its picture from what was measured
+  python -m experiments.audit             the claims and their verdicts
+  python -m experiments.audit chen-2021   measure what is missing, and judge the claim
+  python -m experiments.audit chen-2021 --seeds 41 42 43 --out mine.jsonl with your own seeds
+  python -m experiments.audit --all       measure what is missing; Ctrl-C, and go on later
+  python -m experiments.audit --quick     the quick edition of each: does it run at all?
+  python -m experiments.audit --page      write docs/audit.md and its picture from what was measured
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="fltoolkit audit",
+        prog="python -m experiments.audit",
         description="Claims of papers and systems about bytes and accuracy, measured here.",
         epilog=f"examples:{EXAMPLES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if args.page:
         if todo := [name for name, each in found.items() if each is None]:
             raise ValueError(
-                f"not measured yet: {', '.join(todo)}. Say fltoolkit audit --all first"
+                f"not measured yet: {', '.join(todo)}. Say python -m experiments.audit --all first"
             )
         page.write({name: (chosen[name], each) for name, each in found.items() if each})
         return 0

@@ -11,7 +11,8 @@ from statistics import mean
 
 from experiments.audit import rule
 from experiments.audit.rule import Answer
-from fltoolkit.research import Experiment, interval, mean_ci, paired
+from fltoolkit.intervals import interval, mean_ci, paired
+from fltoolkit_research import Experiment
 
 Values = dict[str, float]
 """What one run measured, by name. Every value is a finite number."""

@@ -8,7 +8,7 @@ from typing import Any
 from experiments.audit import stored
 from experiments.audit.claim import Measure, Values
 from experiments.runs import Result
-from fltoolkit.research import Experiment, bytes_to_reach, records
+from fltoolkit_research import Experiment, bytes_to_reach, records
 
 OF_LANGUAGE = (
     "Steps and codecs by one trial each on seeds 0 and 1, AdamW's rate as the better of two, all "

@@ -13,14 +13,14 @@ MEANING = (
     "than its training data take when they are compressed and sent to one place"
 )
 
-MNIST = 7_930_947  # all training images and labels without loss, by `fltoolkit.pooled`
+MNIST = 7_930_947  # all training images and labels without loss, by `fltoolkit_research.pooled`
 CIFAR = 170_498_071  # cifar-10-python.tar.gz, as its server announces it
 CIFAR_100 = 169_001_437  # cifar-100-python.tar.gz, from the same server
 PER_IMAGE = 136  # bytes of an image of MNIST without loss: docs/send_the_data.md
 PER_CHARACTER = 0.30  # bytes of a character of Shakespeare behind bzip2: docs/send_the_data.md
 FEMNIST = 805_263 * PER_IMAGE  # all of its images; a part of them takes fewer bytes
 MEGABYTE = 1_000_000
-OF_MNIST = "MNIST is 7.93 MB (`fltoolkit.pooled`, as on all pages)"
+OF_MNIST = "MNIST is 7.93 MB (`fltoolkit_research.pooled`, as on all pages)"
 
 
 @dataclass(frozen=True)

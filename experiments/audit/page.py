@@ -11,7 +11,10 @@ from experiments.runs import write_between
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "audit.md"
 PICTURE = ROOT / "docs" / "images" / "audit.svg"
-BEGIN, END = "<!-- begin: printed by fltoolkit audit --page -->", "<!-- end: printed -->"
+BEGIN, END = (
+    "<!-- begin: printed by python -m experiments.audit --page -->",
+    "<!-- end: printed -->",
+)
 COLOURS = {
     Verdict.REPRODUCED: "#2e7d32",
     Verdict.UPLINK_ONLY: "#8a6100",
@@ -65,7 +68,11 @@ def report(found: Found) -> str:
 def section(name: str, claim: Claim, finding: Finding) -> list[str]:
     """What is said, by whom, how we know; what we did; what came out."""
     seeds = f"; seeds {', '.join(map(str, claim.seeds))}" if len(claim.seeds) > 1 else ""
-    command = f"`fltoolkit audit {name}`{seeds}" if claim.measures else f"none: {claim.no_command}"
+    command = (
+        f"`python -m experiments.audit {name}`{seeds}"
+        if claim.measures
+        else f"none: {claim.no_command}"
+    )
     chosen = [f"- **Chosen.** {claim.chosen}"] if claim.measures else []
     lacks = [f"- **Missing here.** {claim.lacks}"] if claim.lacks else []
     return [

@@ -17,7 +17,7 @@ import torch
 from experiments.audit.claim import Claim, Finding, Measure, Runs, Values, Verdict
 from experiments.audit.measures import measure
 from experiments.runs import read
-from fltoolkit.research import Experiment
+from fltoolkit_research import Experiment
 
 CLAIMS = Path(__file__).parent / "claims"
 RESULTS = Path(__file__).parents[1] / "results" / "audit.jsonl"

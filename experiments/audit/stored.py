@@ -21,7 +21,7 @@ from experiments.pareto import settings as pareto_settings
 from experiments.pareto.report import read_kept
 from experiments.runs import Result, read
 from fltoolkit import History
-from fltoolkit.research import Experiment
+from fltoolkit_research import Experiment
 
 RESULTS = Path(__file__).parents[1] / "results"
 

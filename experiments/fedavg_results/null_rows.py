@@ -17,7 +17,7 @@ from experiments.fedavg_results.settings import BATCH_SIZE, SEEDS, Setting
 from experiments.null_rows import COMMONEST, ONE_BIT, SEND, UNTRAINED, bits, sent_in
 from experiments.pareto.report import all_owners, keep, read_kept
 from experiments.runs import Row, Runs
-from fltoolkit.research import Experiment, Result, run
+from fltoolkit_research import Experiment, Result, run
 
 KEPT = Path(__file__).parents[1] / "results" / "fedavg_null.jsonl"
 PARTITIONS = {"iid": "iid", "shards": "shards(2)"}  # by the word of a setting

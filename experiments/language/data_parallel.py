@@ -33,17 +33,16 @@ from fltoolkit.codecs import (
     Half,
     LloydMax,
     Pipeline,
-    PowerSGD,
     Quantize,
     Sign,
     TopK,
 )
 from fltoolkit.data import partition_iid
-from fltoolkit.federated import (
+from fltoolkit.federated import Fleet, Local
+from fltoolkit_research.codecs import PowerSGD
+from fltoolkit_research.federated import (
     AllGather,
     Exchange,
-    Fleet,
-    Local,
     Ring,
     Stream,
     ThroughServer,

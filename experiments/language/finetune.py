@@ -6,7 +6,7 @@
     python -m experiments.language.finetune --write   # writes them into docs/language_results.md
 
 The pretrained models are trained by the first run that needs them and kept in the user's cache
-folder (`fltoolkit.research.pretrained`). Here: the settings of the fine-tuning part, one run of
+folder (`fltoolkit_research.pretrained`). Here: the settings of the fine-tuning part, one run of
 them, and their tables. Not here: split training (split.py), the command line (command.py).
 """
 
@@ -28,7 +28,6 @@ from experiments.null_rows import megabytes
 from experiments.runs import Result, Row, Runs, digest, gain_of, rows_of
 from fltoolkit import Channel, Party, evaluate, fedavg
 from fltoolkit.codecs import (
-    EDEN,
     Codec,
     Difference,
     Entropy,
@@ -37,10 +36,13 @@ from fltoolkit.codecs import (
     Pipeline,
     Quantize,
 )
-from fltoolkit.data import partition_contiguous, speeches
+from fltoolkit.data import partition_contiguous
 from fltoolkit.federated import Local
-from fltoolkit.finetuning import FineTuned, full, lora
-from fltoolkit.research import mean_ci, pretrained
+from fltoolkit.intervals import mean_ci
+from fltoolkit_research import pretrained
+from fltoolkit_research.codecs import EDEN
+from fltoolkit_research.data import speeches
+from fltoolkit_research.finetuning import FineTuned, full, lora
 
 SEEDS = (1, 2, 3, 4, 5)  # fresh, and 4 and 5 were run later; 100 was used to choose
 

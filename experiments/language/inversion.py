@@ -5,7 +5,7 @@
     python -m experiments.language.inversion --write    # writes it into docs/language_results.md
 
 The network is pretrained and is attacked as it is; nobody trains through the link. Here: links,
-one attack, the table. Not here: the attacks themselves (fltoolkit.leakage.tokens).
+one attack, the table. Not here: the attacks themselves (fltoolkit_research.leakage.tokens).
 """
 
 import time
@@ -18,9 +18,17 @@ from experiments.language.command import main
 from experiments.language.split import CONTEXT, SEEDS, text_of
 from experiments.runs import Result, Row, digest, rows_of, share_ci
 from fltoolkit import Channel, Party
-from fltoolkit.codecs import EDEN, Codec, Pipeline, Quantize, Subspace, TopK
-from fltoolkit.leakage import Noise, nearest_tokens, overhear, train_token_decoder, unigram_guess
-from fltoolkit.research import mean_ci, pretrained
+from fltoolkit.codecs import Codec, Pipeline, Quantize, TopK
+from fltoolkit.intervals import mean_ci
+from fltoolkit_research import pretrained
+from fltoolkit_research.codecs import EDEN, Subspace
+from fltoolkit_research.leakage import (
+    Noise,
+    nearest_tokens,
+    overhear,
+    train_token_decoder,
+    unigram_guess,
+)
 
 
 @dataclass(frozen=True)

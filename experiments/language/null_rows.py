@@ -23,7 +23,7 @@ from experiments.language.null_results import ALONE, BEFORE, COMMONEST, PATH, SE
 from experiments.runs import Result, sweep
 from fltoolkit import Channel, fedavg
 from fltoolkit.federated import Local
-from fltoolkit.pooled import lossless
+from fltoolkit_research.pooled import lossless
 
 Windows = tuple[Tensor, Tensor]
 

@@ -15,7 +15,7 @@ from experiments.language.data_parallel import deal
 from experiments.language.task import FRESH_SEEDS, Task, text_of
 from experiments.runs import Result, Row, Runs, read
 from fltoolkit import Channel
-from fltoolkit.pooled import lossless
+from fltoolkit_research.pooled import lossless
 
 PATH = Path(__file__).parents[1] / "results" / "language_text.jsonl"
 

@@ -3,7 +3,7 @@
     python -m experiments.language.readable           # all three: about 15 minutes of one core
     python -m experiments.language.readable --only 2  # only those whose name holds this
 
-Each model is stored in fltoolkit/course/stored as one message: its weights in 8 bits, entropy
+Each model is stored in fltoolkit_course/stored as one message: its weights in 8 bits, entropy
 coded, so it is the size of a picture. Beside them stands models.json: what each run sent, its loss
 before and after storing, its SHA-256 and the alphabet. Not here: reading them (course.stored).
 """
@@ -18,9 +18,9 @@ import torch
 from experiments.language.data_parallel import TWO_BITS, Setting, trained
 from experiments.language.task import Task, held_out, text_of
 from fltoolkit.codecs import Entropy, Pipeline, Quantize
-from fltoolkit.course.stored import FOLDER, LIST
-from fltoolkit.federated import AllGather
-from fltoolkit.pooled import lossless
+from fltoolkit_course.stored import FOLDER, LIST
+from fltoolkit_research.federated import AllGather
+from fltoolkit_research.pooled import lossless
 
 TASK = Task(text="topics", batch_size=8, steps=3000)
 SEED = 0

@@ -19,7 +19,7 @@ from experiments.runs import (
     read,
     verdict,
 )
-from fltoolkit.research import mean_ci, paired
+from fltoolkit.intervals import mean_ci, paired
 
 PAGE = Page(
     "language_results",

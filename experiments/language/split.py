@@ -26,7 +26,6 @@ from experiments.null_rows import megabytes
 from experiments.runs import Result, Row, Runs, digest, gain_of, mean_nbytes, rows_of
 from fltoolkit import Batches, Channel, Party, evaluate
 from fltoolkit.codecs import (
-    EDEN,
     Codec,
     Entropy,
     LloydMax,
@@ -34,12 +33,13 @@ from fltoolkit.codecs import (
     Quantize,
     RandTopK,
     SameMask,
-    Subspace,
 )
-from fltoolkit.data import Text, load_text
+from fltoolkit.intervals import mean_ci
 from fltoolkit.models import gpt
-from fltoolkit.research import mean_ci, pretrained
 from fltoolkit.split import AlwaysA, Periodic, Upload, train_async, train_split
+from fltoolkit_research import pretrained
+from fltoolkit_research.codecs import EDEN, Subspace
+from fltoolkit_research.data import Text, load_text
 
 CONTEXT = 64  # characters a window
 CUTS = {  # items of the row: embedding, two blocks, head

@@ -19,10 +19,10 @@ import torch
 from torch import Tensor, nn
 
 from fltoolkit import Batches, Channel, Party
-from fltoolkit.finetuning import FineTuned, LowRankChange
 from fltoolkit.history import Record
 from fltoolkit.split import split_step
 from fltoolkit.trees import Tree, masked_mean
+from fltoolkit_research.finetuning import FineTuned, LowRankChange
 
 
 @dataclass(frozen=True)

@@ -43,10 +43,10 @@ from experiments.runs import (
     sweep,
 )
 from fltoolkit import Channel
-from fltoolkit.data import Text
-from fltoolkit.federated import AllGather
-from fltoolkit.pooled import lossless
-from fltoolkit.research import mean_ci
+from fltoolkit.intervals import mean_ci
+from fltoolkit_research.data import Text
+from fltoolkit_research.federated import AllGather
+from fltoolkit_research.pooled import lossless
 
 TRIAL_SEED = 9
 RESULTS = STORED / "language_tuned.jsonl"

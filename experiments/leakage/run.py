@@ -12,7 +12,8 @@ from experiments.leakage.settings import POSITIVE, Setting, Task
 from experiments.runs import Result
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, forward, load, splitnn_mlp
 from fltoolkit.data import Dataset
-from fltoolkit.leakage import (
+from fltoolkit.split import train_split
+from fltoolkit_research.leakage import (
     Listener,
     NoPeek,
     auc,
@@ -24,7 +25,6 @@ from fltoolkit.leakage import (
     overhear,
     train_decoder,
 )
-from fltoolkit.split import train_split
 
 
 @lru_cache(maxsize=1)

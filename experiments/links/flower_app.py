@@ -16,9 +16,9 @@ from experiments.links.emulator import DEVICE
 from experiments.links.methods import BATCH_SIZE, CLIENT, LR, SEED, THREE
 from fltoolkit import load, splitnn_mlp
 from fltoolkit.codecs import ErrorFeedback
-from fltoolkit.engines.flower import ClientSetup, ServerSetup, client_app, server_app
 from fltoolkit.federated import Local
 from fltoolkit.history import Record
+from fltoolkit_engines.flower import ClientSetup, ServerSetup, client_app, server_app
 
 CODECS = {
     "FedAvg, float32": {},

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from experiments.links.emulator import DEVICE
 from experiments.links.methods import AHEAD, CLIENT, METHODS, SERVER
 from fltoolkit.channel import Transfer
-from fltoolkit.engines.torch_distributed import DistributedChannel
+from fltoolkit_engines.torch_distributed import DistributedChannel
 
 WARM = 2  # units before the clock starts: the first ones allocate memory and open connections
 
@@ -65,7 +65,7 @@ def outgrown(transfers: Sequence[Transfer]) -> list[bool]:
     """Which messages do not fit into the receiver's buffer: it asks for these a second time.
 
     The buffer is a quarter longer than the sender's longest message so far, as in
-    `fltoolkit.engines.torch_distributed`.
+    `fltoolkit_engines.torch_distributed`.
     """
     longest: dict[str, int] = {}
     found = []

@@ -6,7 +6,7 @@ from statistics import mean, median
 from experiments.links.emulator import bucket, mtu
 from experiments.links.methods import AHEAD, METHODS
 from experiments.runs import Page, Result, Row
-from fltoolkit.research import mean_ci
+from fltoolkit.intervals import mean_ci
 
 PAGE = Page("links", "<!-- begin: python -m experiments.links --write -->", "<!-- end: links -->")
 WAYS = ("up", "down")
@@ -18,7 +18,7 @@ GROUPS = (
 
 
 def simple(result: Result, method: Result) -> float:
-    """Seconds by `fltoolkit.research.seconds_on`, each way at its rate, and those of computing."""
+    """Seconds by `fltoolkit_research.seconds_on`, each way at its rate, and those of computing."""
     sent = method["nbytes_up"] / result["up"] + method["nbytes_down"] / result["down"]
     return sent + method["messages"] * result["latency"] + computing(method)
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from fltoolkit.federated import Mean, ReceivedUpdate, mean_of_all
-from fltoolkit.finetuning import FineTuned, LowRankChange
 from fltoolkit.trees import Tree
+from fltoolkit_research.finetuning import FineTuned, LowRankChange
 
 SWEEPS = 5
 

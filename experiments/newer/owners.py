@@ -28,9 +28,11 @@ from experiments.null_rows import (
 from experiments.runs import Result
 from fltoolkit import SGD, Channel, Party, fedavg, load
 from fltoolkit.data import Dataset, partition_shards
-from fltoolkit.federated import (
-    Fleet,
-    Local,
+from fltoolkit.federated import Fleet, Local
+from fltoolkit.history import Record
+from fltoolkit.models import seeded
+from fltoolkit.trees import Tree
+from fltoolkit_research.federated import (
     ditto,
     feddyn,
     fedper,
@@ -38,10 +40,7 @@ from fltoolkit.federated import (
     scaffold,
     worst_tenth,
 )
-from fltoolkit.history import Record
-from fltoolkit.models import seeded
-from fltoolkit.pooled import pool
-from fltoolkit.trees import Tree
+from fltoolkit_research.pooled import pool
 
 OWNERS, COHORT, ROUNDS, STEPS, BATCH = 20, 10, 60, 10, 12
 

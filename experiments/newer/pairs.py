@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from experiments.newer.report import command
 from experiments.newer.setting import SEEDS
-from fltoolkit.codecs import EDEN, Codec, Entropy, LloydMax, Pipeline, Quantize, Rotate
+from fltoolkit.codecs import Codec, Entropy, LloydMax, Pipeline, Quantize
 from fltoolkit.codecs.stage import (
     Parts,
     Stage,
@@ -29,8 +29,9 @@ from fltoolkit.codecs.stage import (
     take_symbols,
     with_side,
 )
+from fltoolkit.intervals import mean_ci
 from fltoolkit.models import gpt
-from fltoolkit.research import mean_ci
+from fltoolkit_research.codecs import EDEN, Rotate
 
 SIZE = 200_000
 

@@ -27,23 +27,16 @@ from experiments.null_rows import (
     bits,
     sent_in,
 )
+from experiments.replications.adapters import fedex_lora
 from experiments.runs import Result
 from fltoolkit import SGD, Channel, Party, fedavg, load
 from fltoolkit.codecs import Codec
 from fltoolkit.data import partition_iid
-from fltoolkit.federated import (
-    Directions,
-    Fleet,
-    Local,
-    Server,
-    decomfl,
-    fedex_lora,
-    fedkseed,
-    own_weights,
-)
-from fltoolkit.finetuning import FineTuned, full, lora
+from fltoolkit.federated import Fleet, Local, Server
 from fltoolkit.history import Record
-from fltoolkit.pooled import pool
+from fltoolkit_research.federated import Directions, decomfl, fedkseed, own_weights
+from fltoolkit_research.finetuning import FineTuned, full, lora
+from fltoolkit_research.pooled import pool
 
 OWNERS, ROUNDS, STEPS, BATCH = 4, 30, 10, 12
 SLOPES, SLOPE_ROUNDS = 20, 40

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from experiments.pareto.report import read_kept, write
 from experiments.pareto.settings import PARTITIONS, TASKS, experiments
-from fltoolkit.research import Store, sweep
+from fltoolkit_research import Store, sweep
 
 STORE = Path("runs") / "pareto.db"
 

@@ -24,7 +24,8 @@ from experiments.runs import Runs, differences, gain_of, gain_words, share_ci, w
 from fltoolkit import plots
 from fltoolkit.cost import published_tables
 from fltoolkit.history import History
-from fltoolkit.research import (
+from fltoolkit.intervals import interval
+from fltoolkit_research import (
     NULL_MODELS,
     Experiment,
     Result,
@@ -33,9 +34,9 @@ from fltoolkit.research import (
     compared,
     front,
     groups,
-    interval,
     points,
 )
+from fltoolkit_research import plots as research_plots
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "results.md"
@@ -428,7 +429,7 @@ def draw(parts: Parts, path: Path = FIGURE) -> None:
     figure = plots.new_figure(width=10, height=4.6 * len(parts))
     axes = figure.subplots(len(parts), squeeze=False)[:, 0]
     for ax, ((data, words), results) in zip(axes, parts.items(), strict=True):
-        plots.pareto([r for r in results if r.history[-1]["nbytes"]], ax, names=names)
+        research_plots.pareto([r for r in results if r.history[-1]["nbytes"]], ax, names=names)
         (alone,) = points([r for r in results if r.experiment.name == ALONE]) or (None,)
         if alone and ax.get_ylim()[0] < 100 * alone.value:
             ax.axhline(100 * alone.value, color="#777777", linestyle=":", linewidth=1)

@@ -26,9 +26,9 @@ from fltoolkit.codecs import (
     Sign,
     TopK,
 )
-from fltoolkit.pooled import Jpeg, Shrink
-from fltoolkit.research import Experiment, num_steps
 from fltoolkit.split import AlwaysA, BudgetGate, FreezeAfter, LossGate, Periodic
+from fltoolkit_research import Experiment, num_steps
+from fltoolkit_research.pooled import Jpeg, Shrink
 
 NUM_CLIENTS, CUT_WIDTH = 10, 640
 SAMPLES = {"digits": 1437, "mnist": 60_000}

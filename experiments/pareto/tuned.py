@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from statistics import mean
 
+import fltoolkit_research as research
 from experiments.null_rows import ALONE, megabytes, times
 from experiments.pareto.report import (
     Parts,
@@ -46,10 +47,9 @@ from experiments.runs import (
     share_ci,
     sweep,
 )
-from fltoolkit import research
 from fltoolkit.history import History
-from fltoolkit.research import NULL_MODELS, Experiment, build, compared, num_steps
 from fltoolkit.split import BudgetGate
+from fltoolkit_research import NULL_MODELS, Experiment, build, compared, num_steps
 
 RESULTS = STORED / "pareto_tuned.jsonl"
 SHOWN = Page(

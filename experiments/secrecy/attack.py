@@ -17,10 +17,10 @@ from experiments.runs import Result
 from experiments.secrecy.run import dataset, network
 from experiments.secrecy.settings import TOPS
 from fltoolkit.codecs import Pipeline
-from fltoolkit.leakage import Listener, explained_variance, train_decoder
-from fltoolkit.secrecy import Grid, SharedRotation, bits_of_sum, secure_sum
-from fltoolkit.secrecy.parties import unpack_bits
-from fltoolkit.secrecy.summing import Summed
+from fltoolkit_research.leakage import Listener, explained_variance, train_decoder
+from fltoolkit_research.secrecy import Grid, SharedRotation, bits_of_sum, secure_sum
+from fltoolkit_research.secrecy.parties import unpack_bits
+from fltoolkit_research.secrecy.summing import Summed
 
 SEEN = ("one update", "sum of 10", "sum of 100", "one masked update")
 

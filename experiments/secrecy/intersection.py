@@ -1,7 +1,8 @@
 """What it costs to find whom two owners share, beside the vertical training that follows.
 
 Ann has the left halves of MNIST images and their labels, Ben the right halves, each in an order of
-its own. They share some of them. Not here: the protocol (fltoolkit/secrecy/intersection.py).
+its own. They share some of them. Not here: the protocol, which is in
+fltoolkit_research/secrecy/intersection.py.
 """
 
 import time
@@ -14,10 +15,11 @@ from torch import Tensor, nn
 from experiments.runs import Result, share_ci
 from experiments.secrecy.run import dataset
 from fltoolkit import SGD, Channel, Party, load, train_vertical
-from fltoolkit.codecs import EDEN, Pipeline
+from fltoolkit.codecs import Pipeline
 from fltoolkit.models import seeded
-from fltoolkit.pooled import lossless_nbytes
-from fltoolkit.secrecy import align
+from fltoolkit_research.codecs import EDEN
+from fltoolkit_research.pooled import lossless_nbytes
+from fltoolkit_research.secrecy import align
 
 SIZES, SHARED = (100, 1000, 10_000), 0.8
 WAYS = {

@@ -16,11 +16,12 @@ from experiments.secrecy.run import sent_by
 from experiments.secrecy.settings import TOPS
 from fltoolkit import Channel, Party, evaluate, fedavg
 from fltoolkit.codecs import Pipeline
-from fltoolkit.data import load_text, partition_contiguous
+from fltoolkit.data import partition_contiguous
 from fltoolkit.federated import Local, Server, mean_of_all
+from fltoolkit.intervals import mean_ci
 from fltoolkit.models import gpt
-from fltoolkit.research import mean_ci
-from fltoolkit.secrecy import ROUNDS, Grid, PlainSum, SecureSum, SharedRotation
+from fltoolkit_research.data import load_text
+from fltoolkit_research.secrecy import ROUNDS, Grid, PlainSum, SecureSum, SharedRotation
 
 CLIENTS, NUM_ROUNDS, STEPS, CONTEXT = 10, 3, 6, 32
 WAYS = ("float32, plain", *(f"{b} bits, {way}" for b in (8, 4, 2) for way in ("clear", "secret")))

@@ -12,14 +12,16 @@ from statistics import mean
 import torch
 from torch import Tensor, nn
 
+from experiments.replications.noisy_sum import NoisySum
 from experiments.runs import Result, share_ci
 from experiments.secrecy.run import dataset
 from fltoolkit import Channel, fedavg
 from fltoolkit.data import partition_iid
-from fltoolkit.federated import GaussianDP, Local, Server, mean_of_all
+from fltoolkit.federated import Local, Server, mean_of_all
 from fltoolkit.models import seeded
-from fltoolkit.pooled import lossless_nbytes
-from fltoolkit.secrecy import NoisySum, promise
+from fltoolkit_research.federated import GaussianDP
+from fltoolkit_research.pooled import lossless_nbytes
+from fltoolkit_research.secrecy import promise
 
 CLIENTS, ROUNDS, CLIP, LOCAL = 100, 10, 0.5, Local(7, lr=0.5, steps=8)
 NOISE, FEW_BITS = (2.0, 4.0, 8.0), (12, 10)

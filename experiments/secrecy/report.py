@@ -9,8 +9,8 @@ from experiments.secrecy.intersection import intersection_table
 from experiments.secrecy.language import language_table
 from experiments.secrecy.noise import noise_table
 from experiments.secrecy.settings import TASKS, Setting, Task, settings
-from fltoolkit.research import mean_ci
-from fltoolkit.secrecy import ROUNDS
+from fltoolkit.intervals import mean_ci
+from fltoolkit_research.secrecy import ROUNDS
 
 
 def report(results: Mapping[str, Result]) -> str:

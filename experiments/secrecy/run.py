@@ -14,8 +14,8 @@ from fltoolkit import Channel, fedavg, load
 from fltoolkit.data import Dataset, partition_iid
 from fltoolkit.federated import Local, Server, mean_of_all
 from fltoolkit.models import seeded
-from fltoolkit.secrecy import PlainSum, RandomDropouts, SecureSum
 from fltoolkit.trees import Tree
+from fltoolkit_research.secrecy import PlainSum, RandomDropouts, SecureSum
 
 
 @lru_cache(maxsize=1)

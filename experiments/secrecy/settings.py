@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from experiments.runs import digest
 from fltoolkit.codecs import Codec, Pipeline
 from fltoolkit.codecs.stage import Stage
-from fltoolkit.secrecy import CountSketch, Grid, SharedMask, SharedRotation
+from fltoolkit_research.secrecy import CountSketch, Grid, SharedMask, SharedRotation
 
 SEEDS = (0, 1, 2)
 TOPS = {1: 1.5, 2: 3.0, 4: 4.0, 8: 6.0}

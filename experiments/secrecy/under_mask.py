@@ -12,10 +12,10 @@ from fltoolkit.data import partition_iid
 from fltoolkit.federated import Fleet, Local
 from fltoolkit.federated.client import sent_entries
 from fltoolkit.federated.workers import Workers
-from fltoolkit.leakage import Listener
-from fltoolkit.secrecy import Grid, bits_of_sum, secure_sum
-from fltoolkit.secrecy.parties import unpack_bits
-from fltoolkit.secrecy.summing import Summed
+from fltoolkit_research.leakage import Listener
+from fltoolkit_research.secrecy import Grid, bits_of_sum, secure_sum
+from fltoolkit_research.secrecy.parties import unpack_bits
+from fltoolkit_research.secrecy.summing import Summed
 
 
 def under_mask(task_name: str, num_clients: int = 10, seed: int = 0) -> Result:

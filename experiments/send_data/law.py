@@ -20,8 +20,9 @@ from fltoolkit.cost import rounds_of_the_data
 
 RESULTS = Path(__file__).parents[1] / "results"
 NBYTES_DATA = {"digits": 28_954, "mnist": 7_930_947}
-"""All training samples and labels without loss, by `fltoolkit.pooled.lossless_nbytes`; a test
-measures those of digits again. Other tasks are read from stored results."""
+"""All training samples and labels without loss, by
+`fltoolkit_research.pooled.lossless_nbytes`; a test measures those of digits again. Other tasks are
+read from stored results."""
 
 
 def of_sparse(fraction: float, value_bits: float = 1) -> float:

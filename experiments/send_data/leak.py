@@ -17,20 +17,18 @@ from torch import Tensor
 
 from experiments.leakage.run import dataset
 from experiments.leakage.settings import TASKS
+from experiments.replications.updates import (
+    inputs_from_update,
+    match_samples,
+    membership_auc,
+)
 from experiments.runs import Result
 from fltoolkit import SGD, Channel, Party, evaluate, splitnn_mlp
 from fltoolkit.codecs import STC, Codec, Difference, Entropy, ErrorFeedback, Pipeline, Quantize
 from fltoolkit.federated import Local, fedavg
-from fltoolkit.leakage import (
-    Listener,
-    explained_variance,
-    inputs_from_update,
-    match_samples,
-    membership_auc,
-    train_decoder,
-)
-from fltoolkit.pooled import Shrink, lossless, lossless_nbytes, pool
 from fltoolkit.trees import Tree
+from fltoolkit_research.leakage import Listener, explained_variance, train_decoder
+from fltoolkit_research.pooled import Shrink, lossless, lossless_nbytes, pool
 
 TASK = TASKS["mnist"]
 NUM_OWNERS, ROUNDS = 10, 20

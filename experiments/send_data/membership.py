@@ -15,10 +15,10 @@ from torch import nn
 
 from experiments.leakage.run import dataset
 from experiments.leakage.settings import TASKS, UP, Setting, Task, activations
+from experiments.replications.updates import membership_auc
 from experiments.runs import Result, sweep
 from experiments.send_data.leak import parts
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, splitnn_mlp
-from fltoolkit.leakage import membership_auc
 from fltoolkit.split import train_split
 
 PATH = Path(__file__).parents[1] / "results" / "send_data_membership.jsonl"

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fltoolkit.data._files import fetch
+from fltoolkit.data.files import fetch
 
 LABELS = [
     *("airplane", "automobile", "bird", "cat", "deer"),

@@ -13,9 +13,6 @@ A codec is a `Pipeline` of stages, or another codec in a wrapper. Read the room 
     quantize    fewer bits per value, on evenly spaced levels
     codebooks   fewer bits per value, on other levels: learned ones, small floats
     sparse      fewer values: the largest, random ones, those that a mask names
-    rotate      a random rotation before quantization
-    lowrank     a matrix as the product of two thin ones, rows in a fixed subspace
-    narrow      whole numbers in as few bits as their range needs
     coders      symbols and places become bytes without loss
     wrappers    what a codec remembers between messages: error feedback, exact small entries
     difference  only what has changed since the last message

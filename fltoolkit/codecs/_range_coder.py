@@ -14,7 +14,7 @@ c(s) <= (point - lower) div scale < c(s) + f(s).
 
 A coder is there twice, and both write and read the same bytes: `Compiled` calls the package
 ``constriction``, in Rust; `Plain` is numpy and Python, for machines for which constriction has no
-wheel, such as Linux on ARM64. tests/codecs/test_range_coder.py holds them equal.
+wheel, such as Linux on ARM64. tests/research/codecs/test_range_coder.py holds them equal.
 
 Source: Martin 1979, "Range encoding". Frequencies, words and end are those of constriction 0.4 and
 0.5 (Bamler 2022, arXiv 2201.01741): `RangeEncoder`, `RangeDecoder`, `Categorical(perfect=False)`.

@@ -167,7 +167,7 @@ def walk(codec: "Codec | Stage") -> "Iterator[Codec | Stage]":
 
 
 def can_sum(codec: Codec) -> bool:
-    """True if a secure sum (`fltoolkit.secrecy`) may add messages before they are decoded.
+    """True if a secure sum (`fltoolkit_research.secrecy`) may add messages before they are decoded.
 
     All stages must have ``sums``: each sender uses the same levels and the same places, and no
     coder follows.

@@ -2,10 +2,10 @@
 
     datasets    digits offline, MNIST and its relatives, CIFAR-10, EMNIST by writer
     partitions  who has which samples: evenly, by shards, by a Dirichlet distribution, by columns
-    text        characters as numbers, in windows, by speaker
     batches     the same batches for the same seed, with the ids of their samples
+    files       finds, downloads and checks the files of a data set
 
-`_files` finds, downloads and checks files.
+Text is in `fltoolkit_research.data`.
 """
 
 import lazy_loader as lazy

@@ -8,6 +8,3 @@ from .partitions import partition_iid as partition_iid
 from .partitions import partition_owners as partition_owners
 from .partitions import partition_shards as partition_shards
 from .partitions import split_features as split_features
-from .text import Text as Text
-from .text import load_text as load_text
-from .text import speeches as speeches

@@ -18,18 +18,13 @@ from jaxtyping import Float32, Int64, Shaped
 from torch import Tensor
 
 from fltoolkit.arrays import Array
-from fltoolkit.data._files import (
-    DataNotFoundError,
+from fltoolkit.data.files import (
     damage_reported,
     fetch,
     fetch_unpacked,
     read_cifar,
     read_idx,
-    without_downloads,
 )
-
-__all__ = ["DataNotFoundError", "without_downloads"]
-
 
 PIXEL_STATISTICS = {
     "digits": ((0.3053,), (0.3761,)),

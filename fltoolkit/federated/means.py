@@ -44,7 +44,7 @@ class Collecting(Protocol):
     """A mean that sends the updates itself, because the server may not see a single one.
 
     When the round has ended, `collect` sends all updates that are in time, such as
-    `fltoolkit.secrecy.SecureSum`.
+    `fltoolkit_research.secrecy.SecureSum`.
     """
 
     def collect(

@@ -22,9 +22,9 @@ from torch import Tensor
 
 from fltoolkit.channel import Channel
 from fltoolkit.history import History
+from fltoolkit.intervals import t_quantile
 from fltoolkit.plots.placing import LETTER, beside, keep_apart
 from fltoolkit.plots.style import COLORS, DASHES, describe, new_axes, tidy
-from fltoolkit.research.intervals import t_quantile
 from fltoolkit.units import amount, axis_of, byte_unit
 
 Histories = History | Mapping[str, History | Sequence[History]]

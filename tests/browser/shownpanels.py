@@ -9,7 +9,7 @@ from labserver import Notebook, wait_for
 
 from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit.codecs.stage import Stage
-from fltoolkit.leakage import Noise
+from fltoolkit_research.leakage import Noise
 
 
 def codec(bits: int = 32, sigma: float = 0.0) -> str:
@@ -47,7 +47,7 @@ def points_at_settings(notebook: Notebook, cell: int) -> None:
     notebook.screenshot("tradeoff_panel_end")
     assert set(picture(notebook, cell)) == {"image/png", "text/plain"}
     shown = notebook.ask(
-        "from fltoolkit.panels import describe_point\n"
+        "from fltoolkit_course.panels import describe_point\n"
         "print(describe_point(results, panel.selected))"
     )
     assert shown.startswith(f"{names[-1]}: ")

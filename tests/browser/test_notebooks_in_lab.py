@@ -12,14 +12,14 @@ from labserver import Notebook, Server, open_notebook, saved_outputs, wait_for, 
 from shownlab import use_each_control
 from shownpanels import PANELS
 
-from fltoolkit.course.cli import copy_notebooks
+from fltoolkit_course.cli import copy_notebooks
 
 pytestmark = pytest.mark.browser
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 WATCH = """
 import pathlib, time
-from fltoolkit.plots import watch
+from fltoolkit_course.plots import watch
 
 seen = pathlib.Path("seen")  # until then each step takes its time, however busy the machine is
 
@@ -39,7 +39,7 @@ for record in watch(training(500), 500, title="Stopped early"):
         break
 """
 PANEL = """
-from fltoolkit.panels import AdvisorPanel
+from fltoolkit_course.panels import AdvisorPanel
 panel = AdvisorPanel(num_clients=10)
 panel._picture._rest = 3
 panel
@@ -278,13 +278,13 @@ def test_the_playground_obeys(folder: Path, server: Server, page: Any) -> None:
 
 STOPPED_EARLY = """
 import pathlib, time
-import fltoolkit.course.nb01
+import fltoolkit_course.nb01
 pathlib.Path("imported").touch()
 for _ in range(6000):
     time.sleep(0.1)
 """
 NOTHING_MEASURED = """
-from fltoolkit.course import need
+from fltoolkit_course import need
 need([])[-1]
 """
 

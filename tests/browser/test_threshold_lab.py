@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 
 LAB = """
 import torch
-from fltoolkit.labs import ThresholdLab
+from fltoolkit_course.labs import ThresholdLab
 torch.set_num_threads(1)
 lab = ThresholdLab(num_epochs=30_000, threshold=0.3)
 lab

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fltoolkit.course.notebook import Notebook
+from fltoolkit_course.notebook import Notebook
 
 Printed = pytest.CaptureFixture[str]
 

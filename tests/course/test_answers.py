@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from course.answers import Printed, assert_checks
 
-from fltoolkit.course.syllabus import NOTEBOOKS
+from fltoolkit_course.syllabus import NOTEBOOKS
 
 NAMES = [p.stem.removeprefix("test_") for p in sorted(Path(__file__).parent.glob("test_nb*.py"))]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_checks_accept_and_refuse_what_they_should(name: str, capsys: Printed) -> None:
-    notebook = import_module(f"fltoolkit.course.{name}").notebook
+    notebook = import_module(f"fltoolkit_course.{name}").notebook
     assert_checks(notebook, import_module(f"course.test_{name}").CASES, capsys)
 
 
 def test_each_notebook_with_checks_has_a_table() -> None:
-    tested = {import_module(f"fltoolkit.course.{name}").notebook.number for name in NAMES}
+    tested = {import_module(f"fltoolkit_course.{name}").notebook.number for name in NAMES}
     assert tested == {notebook.number for notebook in NOTEBOOKS if notebook.answers}

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from fltoolkit.course import bills
-from fltoolkit.course.bills import Bill, Item, item, lines_until
-from fltoolkit.course.done import FILE
-from fltoolkit.course.notebook import Notebook
 from fltoolkit.data.datasets import Dataset
-from fltoolkit.pooled.times import times_the_data
+from fltoolkit_course import bills
+from fltoolkit_course.bills import Bill, Item, item, lines_until
+from fltoolkit_course.done import FILE
+from fltoolkit_course.notebook import Notebook
+from fltoolkit_research.pooled.times import times_the_data
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 X, Y = torch.arange(640.0).reshape(10, 64), torch.arange(10)
@@ -91,7 +91,7 @@ def test_lines_until_sorts_by_notebook() -> None:
 
 
 def test_the_stored_bill_is_that_of_the_saved_notebooks() -> None:
-    stored = json.loads((NOTEBOOKS.parent / "fltoolkit/course/bill.json").read_text())
+    stored = json.loads((NOTEBOOKS.parent / "fltoolkit_course/bill.json").read_text())
     found = {}
     for path in NOTEBOOKS.glob("*.ipynb"):
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:

@@ -7,10 +7,10 @@ import sys
 import pytest
 
 from fltoolkit import cli
-from fltoolkit.course import cli as course
-from fltoolkit.course.cli import copy_notebooks, outdated, shipped, without_outputs
-from fltoolkit.course.done import Done, Guess, remember
-from fltoolkit.course.syllabus import NOTEBOOKS
+from fltoolkit_course import cli as course
+from fltoolkit_course.cli import copy_notebooks, outdated, shipped, without_outputs
+from fltoolkit_course.done import Done, Guess, remember
+from fltoolkit_course.syllabus import NOTEBOOKS
 
 
 def test_all_of_the_course_is_copied(tmp_path):
@@ -142,6 +142,6 @@ def test_a_file_in_the_way(tmp_path, capsys):
 
 
 def test_an_installation_without_notebooks_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(course, "__file__", str(tmp_path / "a" / "b" / "cli.py"))
+    monkeypatch.setattr(course, "__file__", str(tmp_path / "a" / "cli.py"))
     with pytest.raises(FileNotFoundError, match="not complete"):
         shipped()

@@ -10,7 +10,7 @@ from course.answers import NAN, Printed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fltoolkit.course import check, predict
+from fltoolkit_course import check, predict
 
 
 @pytest.mark.parametrize(

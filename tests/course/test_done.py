@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from course.answers import Printed
 
-from fltoolkit.course.done import FILE, Done, Guess, course_folder, read_done, remember
-from fltoolkit.course.done import Table as TableOfWords
+from fltoolkit_course.done import FILE, Done, Guess, course_folder, read_done, remember
+from fltoolkit_course.done import Table as TableOfWords
 
 GUESS = Guess("10 B", "20 B", "2 times too small.", 2.0)
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from fltoolkit.course import fingerprint
+from fltoolkit_course import fingerprint
 
 
 def test_the_same_value_has_the_same_fingerprint() -> None:

@@ -8,9 +8,9 @@ import pytest
 import torch
 from course.answers import NAN, Printed
 
-from fltoolkit.course import predict
-from fltoolkit.course.done import Guess
-from fltoolkit.course.guesses import ANY, AT_LEAST_0, OF_ALL, PERCENT, SHARE, Between, Predict
+from fltoolkit_course import predict
+from fltoolkit_course.done import Guess
+from fltoolkit_course.guesses import ANY, AT_LEAST_0, OF_ALL, PERCENT, SHARE, Between, Predict
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
+from core.split.networks import party
 from course.answers import Case
-from split.networks import party
 from torch import nn
 
 import fltoolkit as flt
-from fltoolkit.course.nb01 import epoch_nbytes
+from fltoolkit_course.nb01 import epoch_nbytes
 
 DIGITS = 1437  # 22 batches of 64 and one of 29
 VALUES = 2 * 128 * 4 * DIGITS

@@ -1,12 +1,12 @@
 """Answers of notebook 02, against a real relay."""
 
 import torch
+from core.split.networks import party
 from course.answers import Case
-from split.networks import party
 from torch import nn
 
 import fltoolkit as flt
-from fltoolkit.course.nb02 import notebook
+from fltoolkit_course.nb02 import notebook
 
 CASES = {
     "number of hand-overs": Case(

@@ -1,12 +1,12 @@
 """Answers of notebook 02b, against a real U-shape."""
 
 import torch
+from core.split.networks import party
 from course.answers import Case
-from split.networks import party
 from torch import nn
 
 import fltoolkit as flt
-from fltoolkit.course.nb02b import notebook
+from fltoolkit_course.nb02b import notebook
 
 CASES = {
     "crossover with the cut at 2": Case(

@@ -1,8 +1,8 @@
 """Answers of notebook 03b, against a real relay."""
 
 import torch
+from core.split.networks import party
 from course.answers import Case
-from split.networks import party
 from torch import nn
 
 import fltoolkit as flt

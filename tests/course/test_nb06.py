@@ -7,7 +7,7 @@ import torch
 from course.answers import NAN, Case, Printed
 from torch import Tensor
 
-from fltoolkit.course.nb06 import LAWS, notebook
+from fltoolkit_course.nb06 import LAWS, notebook
 
 GOLOMB = 6 + 1 / (1 - 0.99**64)
 

@@ -3,8 +3,8 @@
 import torch
 from course.answers import NAN, Case
 
-from fltoolkit.course.nb06b import notebook
 from fltoolkit.trees import masked_mean, weighted_mean
+from fltoolkit_course.nb06b import notebook
 
 CASES = {
     "a zero that was sent": Case(

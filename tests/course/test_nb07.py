@@ -4,7 +4,7 @@ import torch
 from course.answers import NAN, Case
 from made_up import ALL
 
-from fltoolkit.research import Point, points, seconds_on
+from fltoolkit_research import Point, points, seconds_on
 
 RECORD = {"nbytes": 60_000_000, "num_waits": 400, "num_messages": 400}
 FOUND = points(ALL)  # cheap ends at 0.7, dear at 0.93, worse with more bytes

@@ -7,7 +7,7 @@ import torch
 from course.answers import NAN, Case
 
 from fltoolkit.codecs import Pipeline, Quantize
-from fltoolkit.leakage import Noise, auc
+from fltoolkit_research.leakage import Noise, auc
 
 
 def attack(codec: Any, weight: float) -> SimpleNamespace:

@@ -3,9 +3,9 @@
 from course.answers import Case
 
 from fltoolkit.channel import Channel
-from fltoolkit.course.nb11 import notebook
-from fltoolkit.federated import Ring
 from fltoolkit.testing import normal
+from fltoolkit_course.nb11 import notebook
+from fltoolkit_research.federated import Ring
 
 CASES = {
     "bytes of a step in a ring": Case(

@@ -3,7 +3,7 @@
 import numpy as np
 from course.answers import Case
 
-from fltoolkit.course.nb13 import notebook
+from fltoolkit_course.nb13 import notebook
 
 ANN, BEN, CEM = (np.array(x) for x in ([7, 50, 99], [1, 2, 3], [60, 70, 80]))
 AB, AC, BC = (np.array(x) for x in ([20, 30, 40], [5, 96, 7], [88, 11, 2]))

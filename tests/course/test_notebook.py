@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from course.answers import Printed
 
-from fltoolkit.course.done import FILE
-from fltoolkit.course.guesses import AT_LEAST_0
-from fltoolkit.course.notebook import Answer, Notebook
+from fltoolkit_course.done import FILE
+from fltoolkit_course.guesses import AT_LEAST_0
+from fltoolkit_course.notebook import Answer, Notebook
 
 
 def letters(answer: object) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from course.answers import NAN, Case, Printed, assert_checks
 
-from fltoolkit.course.quiz import quiz
-from fltoolkit.research import seconds_on
+from fltoolkit_course.quiz import quiz
+from fltoolkit_research import seconds_on
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 from course.answers import Printed
 
-from fltoolkit.course import check
-from fltoolkit.course._reading import letter, without_marks
-from fltoolkit.course.done import Guess
-from fltoolkit.course.guesses import Predict
+from fltoolkit_course import check
+from fltoolkit_course._reading import letter, without_marks
+from fltoolkit_course.done import Guess
+from fltoolkit_course.guesses import Predict
 
 RIGHT: list[tuple[Any, Any, str]] = [  # what was typed, what was measured, its unit
     ("15 %", 15, "%"),

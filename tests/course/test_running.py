@@ -7,8 +7,8 @@ import pytest
 from course.answers import Printed
 from IPython.core.interactiveshell import InteractiveShell
 
-from fltoolkit.course import running
-from fltoolkit.course.running import InWords, by_dataset, need, progress_bar, show_errors_in_words
+from fltoolkit_course import running
+from fltoolkit_course.running import InWords, by_dataset, need, progress_bar, show_errors_in_words
 
 
 def test_by_dataset() -> None:

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from fltoolkit.course import stored
-from fltoolkit.course.stored import stored_model, stored_models
-from fltoolkit.data import load_text
+from fltoolkit_course import stored
+from fltoolkit_course.stored import stored_model, stored_models
+from fltoolkit_research.data import load_text
 
 
 def test_a_worker_alone_sent_nothing_and_learned_less() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from course.answers import Printed
 
-from fltoolkit.course.done import Done, Guess, remember
-from fltoolkit.course.notebook import Notebook
-from fltoolkit.course.syllabus import NOTEBOOKS, progress
+from fltoolkit_course.done import Done, Guess, remember
+from fltoolkit_course.notebook import Notebook
+from fltoolkit_course.syllabus import NOTEBOOKS, progress
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 

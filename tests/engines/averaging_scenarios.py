@@ -6,32 +6,35 @@ from functools import partial
 from typing import Any
 
 import torch
+from core.federated.small import network
+from core.federated.small import workers as workers_of
 from distributed_scenarios import PATIENCE
-from federated.small import network
-from federated.small import workers as workers_of
 from torch import nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import EDEN, Entropy, ErrorFeedback, Pipeline, Quantize, TopK
-from fltoolkit.engines.torch_distributed import DistributedChannel
+from fltoolkit.codecs import Entropy, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.federated import (
-    AllGather,
     Arrivals,
     Local,
     Polynomial,
-    Ring,
     Scripted,
     Server,
+    fedavg,
+    mean_of_senders,
+)
+from fltoolkit_engines.torch_distributed import DistributedChannel
+from fltoolkit_research.codecs import EDEN
+from fltoolkit_research.federated import (
+    AllGather,
+    Ring,
     Stream,
     ThroughServer,
     ddp,
     demo,
     diloco,
-    fedavg,
-    mean_of_senders,
     streaming_diloco,
 )
-from fltoolkit.secrecy import Grid, PlainSum, RandomDropouts, SecureSum, SharedRotation
+from fltoolkit_research.secrecy import Grid, PlainSum, RandomDropouts, SecureSum, SharedRotation
 
 SERVED = {"server": 0, "w0": 1, "w1": 2, "w2": 2}
 DEALT = {"server": 0, "w0": 0, "w1": 1, "w2": 1}  # two processes

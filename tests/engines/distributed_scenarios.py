@@ -21,9 +21,6 @@ import fltoolkit
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Pipeline, Quantize, TopK
 from fltoolkit.data import Batches
-from fltoolkit.engines._peers import NBYTES_ENVELOPE, Peers
-from fltoolkit.engines.remote import RemoteGate, RemoteParty, absent, without_nan
-from fltoolkit.engines.torch_distributed import DistributedChannel
 from fltoolkit.models import gpt, seeded
 from fltoolkit.party import SGD, Party
 from fltoolkit.split import (
@@ -35,6 +32,9 @@ from fltoolkit.split import (
     train_vertical,
 )
 from fltoolkit.wire import pack
+from fltoolkit_engines._peers import NBYTES_ENVELOPE, Peers
+from fltoolkit_engines.remote import RemoteGate, RemoteParty, absent, without_nan
+from fltoolkit_engines.torch_distributed import DistributedChannel
 
 NUM_SAMPLES, WIDTH, CUT = 24, 6, 5
 PATIENCE = 300  # seconds: nothing here waits so long, also on a busy machine

@@ -19,8 +19,10 @@ from averaging_scenarios import (
 from distributed_scenarios import HERE, parts_of_one_run, start
 from torch import nn
 
+from experiments.replications.adaptive import ByteBudget
 from fltoolkit.channel import Channel
-from fltoolkit.federated import AsyncServer, ByteBudget, Local, Server, fedasync, fedavg
+from fltoolkit.federated import Local, Server, fedavg
+from fltoolkit_research.federated import AsyncServer, fedasync
 
 
 @pytest.fixture(scope="module")

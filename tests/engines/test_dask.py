@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from federated.small import network, workers
+from core.federated.small import network, workers
 from torch import nn
 
+from experiments.replications.adaptive import ByteBudget
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import (
@@ -26,11 +27,9 @@ from fltoolkit.codecs import (
     SameMask,
     TopK,
 )
-from fltoolkit.engines.dask import DaskChannel, _dealt
 from fltoolkit.federated import (
     Arrivals,
     Backlog,
-    ByteBudget,
     Fleet,
     Local,
     LogNormal,
@@ -42,7 +41,8 @@ from fltoolkit.federated import (
     mean_of_senders,
 )
 from fltoolkit.party import Party
-from fltoolkit.secrecy import Grid, SecureSum
+from fltoolkit_engines.dask import DaskChannel, _dealt
+from fltoolkit_research.secrecy import Grid, SecureSum
 
 PATIENCE = 120.0  # far longer than anything takes, even on a busy machine
 ADAM = partial(torch.optim.AdamW, lr=0.02)
@@ -214,8 +214,8 @@ def test_a_client_that_kills_its_workers_is_left_out_and_the_others_count(monkey
     from dask import config
     from distributed import Client
 
-    monkeypatch.setattr("fltoolkit.engines.dask.GROUPS", 1)  # all clients of a worker are a group
-    monkeypatch.setattr("fltoolkit.engines.dask._dealt", in_turn)  # so that no group is w2 alone
+    monkeypatch.setattr("fltoolkit_engines.dask.GROUPS", 1)  # all clients of a worker are a group
+    monkeypatch.setattr("fltoolkit_engines.dask._dealt", in_turn)  # so that no group is w2 alone
     bad = {name: with_nan(name) for name in NAMES}
     with pytest.warns(UserWarning, match="client 'w2' is left out of round 0"):
         here = trained(Channel({"update": SPARSE}), bad, rounds=1)

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from fltoolkit.engines.remote import RemoteGate, RemoteParty, absent, without_nan
 from fltoolkit.models import seeded
 from fltoolkit.split import State
+from fltoolkit_engines.remote import RemoteGate, RemoteParty, absent, without_nan
 
 
 def test_a_remote_party_keeps_nothing():

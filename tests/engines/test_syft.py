@@ -23,11 +23,11 @@ pytest.importorskip("syft_rds", reason=MISSING)
 
 from syft_rds import job_matches_criteria, login_do, login_ds  # noqa: E402
 
-from fltoolkit.engines import syft  # noqa: E402
-from fltoolkit.engines.syft import Datasite, MockDrive  # noqa: E402
-from fltoolkit.engines.syft_channel import SyftChannel  # noqa: E402
-from fltoolkit.engines.syft_jobs import Jobs, ReviewedJob, settings_of  # noqa: E402
 from fltoolkit.federated import Fleet, Local, Server  # noqa: E402
+from fltoolkit_engines import syft  # noqa: E402
+from fltoolkit_engines.syft import Datasite, MockDrive  # noqa: E402
+from fltoolkit_engines.syft_channel import SyftChannel  # noqa: E402
+from fltoolkit_engines.syft_jobs import Jobs, ReviewedJob, settings_of  # noqa: E402
 
 Q8 = {kind: Pipeline(Quantize(8)) for kind in ("activations", "gradients", "update")}
 X, Y = torch.randn(64, 12, generator=torch.Generator().manual_seed(0)), torch.arange(64) % 3

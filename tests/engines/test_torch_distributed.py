@@ -25,7 +25,7 @@ from distributed_scenarios import (
     together,
 )
 
-from fltoolkit.engines.torch_distributed import DistributedChannel
+from fltoolkit_engines.torch_distributed import DistributedChannel
 
 pytestmark = pytest.mark.slow
 RUNS = ["vanilla", "multi_hop", "u_shaped", "vertical", "relay", "splitfed_1", "splitfed_2"]

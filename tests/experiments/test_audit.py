@@ -23,7 +23,6 @@ from experiments.audit.run import CLAIMS, audit, checked, find, finding, key, mi
 from experiments.language import data_parallel, split
 from experiments.language.task import Task as LanguageTask
 from experiments.runs import read
-from fltoolkit import commands
 
 ALL = find()
 
@@ -303,11 +302,11 @@ def test_a_file_without_a_claim_and_a_claim_without_a_group(tmp_path):
 
 
 @pytest.mark.later
-def test_the_command_finds_the_audit(capsys):
-    assert commands.audit_command(["vepakomma-2018"]) == 0
+def test_the_command_judges_a_claim(capsys):
+    assert main(["vepakomma-2018"]) == 0
     assert "reproduced" in capsys.readouterr().out
     with pytest.raises(ValueError, match="'nobody' is no claim"):
-        commands.audit_command(["nobody"])
+        main(["nobody"])
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from experiments.language.data_parallel import Setting, deal, run, settings
 from experiments.language.report import PAGE, tables, time_to_target, what_costs
 from experiments.language.task import Cosine, Task, held_out, model_of, text_of
 from experiments.runs import nats_above, read, rows_of
-from fltoolkit.federated import AllGather
+from fltoolkit_research.federated import AllGather
 
 SMALL = Task("topics", context=16, layers=1, width=16, batch_size=2, workers=3, steps=6)
 

@@ -6,7 +6,7 @@ import torch
 from experiments.language import finetune
 from experiments.language.finetune import Setting, Task
 from fltoolkit.models import gpt
-from fltoolkit.research import pretrained
+from fltoolkit_research import pretrained
 
 SMALL = Task("small", "topics", "topics", True, False, 2, 2, 2, 1, 4, 8)
 LEARNED = {  # of the 111,425 parameters of the model for Shakespeare
@@ -61,7 +61,7 @@ def test_a_run_counts_all_but_the_first_download(codec):
 
 
 def test_clients_of_a_play_are_its_speakers(monkeypatch):
-    from fltoolkit.data import Text
+    from fltoolkit_research.data import Text
 
     play = "".join(
         f"{who}:\n{'to be or not to be ' * n}\n\n" for who, n in (("Ann", 30), ("Ben", 60))

@@ -7,8 +7,8 @@ import pytest
 from experiments.language import inversion
 from experiments.language.inversion import Setting, Task
 from fltoolkit.codecs import Pipeline
-from fltoolkit.leakage import Noise
-from fltoolkit.research import pretrained
+from fltoolkit_research import pretrained
+from fltoolkit_research.leakage import Noise
 
 SMALL = Task("topics", 2, 20, 5)
 

@@ -8,9 +8,10 @@ import torch
 
 from experiments.language import split
 from experiments.language.split import Cosine, Setting, Task
-from fltoolkit.codecs import EDEN, Entropy, Pipeline, RandTopK, Subspace
-from fltoolkit.data import load_text
+from fltoolkit.codecs import Entropy, Pipeline, RandTopK
 from fltoolkit.split import Upload
+from fltoolkit_research.codecs import EDEN, Subspace
+from fltoolkit_research.data import load_text
 
 SMALL = Task("small", "topics", 32, 2, 16, 6e-3, 16)
 

@@ -17,8 +17,8 @@ from experiments.links.settings import MBIT, REPEATS, Setting, settings
 from experiments.runs import read, rows_of
 from fltoolkit import SGD, Channel, Party, evaluate
 from fltoolkit.channel import Transfer
-from fltoolkit.engines import _peers
 from fltoolkit.split import train_split
+from fltoolkit_engines import _peers
 
 METHOD = {
     "method": "SplitNN, float32",

@@ -34,8 +34,8 @@ from experiments.pareto.settings import experiments
 from experiments.runs import read, rows_of
 from fltoolkit import History, load
 from fltoolkit.plots import accuracy_over_bytes, new_figure
-from fltoolkit.pooled import lossless_nbytes
-from fltoolkit.research import Result
+from fltoolkit_research import Result
+from fltoolkit_research.pooled import lossless_nbytes
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("results.md", "async_states.md", "fedavg_results.md")

@@ -9,7 +9,7 @@ import pytest
 from experiments.pareto import report as pareto_report
 from experiments.pareto import settings
 from experiments.pareto.settings import TASKS, experiments, methods
-from fltoolkit.research import NULL_MODELS, Result, build, num_steps, run
+from fltoolkit_research import NULL_MODELS, Result, build, num_steps, run
 
 COUNTED = {("mnist", "iid"), ("digits", "iid"), ("digits", "dirichlet(0.3)")}
 PAGE = Path(__file__).parents[2] / "docs" / "results.md"

@@ -9,7 +9,7 @@ from experiments.pareto import tuned
 from experiments.pareto.report import read_kept
 from experiments.pareto.settings import TASKS, methods
 from experiments.runs import read
-from fltoolkit.research import build, num_steps, run
+from fltoolkit_research import build, num_steps, run
 
 
 def test_every_method_has_as_many_trials():

@@ -35,22 +35,20 @@ from experiments.runs import nats_above, read, rows_of
 from fltoolkit import advise
 from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK, num_kept
 from fltoolkit.cost import ModelCost
-from fltoolkit.plots import describe_codec
-from fltoolkit.research import (
+from fltoolkit.intervals import interval, mean_ci, paired
+from fltoolkit.units import amount
+from fltoolkit_course.plots import describe_codec
+from fltoolkit_research import (
     Experiment,
     Point,
     bytes_to_reach,
     compared,
     front,
     groups,
-    interval,
-    mean_ci,
-    paired,
     points,
     seconds_on,
     value_within,
 )
-from fltoolkit.units import amount
 
 pytestmark = pytest.mark.browser
 DATA = Path(__file__).parents[2] / "docs" / "explore" / "data"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from explore.conftest import opening, slide
 
-from fltoolkit.research import Experiment, records
+from fltoolkit_research import Experiment, records
 
 pytestmark = pytest.mark.browser
 FOLDER = Path(__file__).parents[2] / "docs" / "explore"

@@ -13,9 +13,9 @@ from fltoolkit import SGD, Batches, Channel, Party, load
 from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.federated import Local, fedavg
 from fltoolkit.models import splitnn_mlp
-from fltoolkit.research import Experiment, run
 from fltoolkit.split import LossGate, train_async, train_split
 from fltoolkit.wire import DTYPES
+from fltoolkit_research import Experiment, run
 
 pytestmark = pytest.mark.browser
 DATA = load("digits").flat()

@@ -8,7 +8,7 @@ from made_up import ALL, CHEAP, DEAR, made_up
 
 from fltoolkit.history import History
 from fltoolkit.metrics import MEAN_SQUARED_ERROR
-from fltoolkit.research import (
+from fltoolkit_research import (
     Experiment,
     Point,
     Result,

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from fltoolkit.codecs import Quantize
-from fltoolkit.pooled import lossless
-from fltoolkit.research import NULL_MODELS, Experiment, num_steps, run
+from fltoolkit_research import NULL_MODELS, Experiment, num_steps, run
+from fltoolkit_research.pooled import lossless
 
 SENT = {"samples": lossless(), "labels": lossless()}
 SMALL = {"num_samples": 200, "num_clients": 4, "rounds": 2, "lr": 0.1, "batch_size": 20}

@@ -4,8 +4,8 @@ import pytest
 
 from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK
 from fltoolkit.metrics import PERPLEXITY
-from fltoolkit.research import PROTOCOLS, Experiment, read
 from fltoolkit.split import LossGate
+from fltoolkit_research import PROTOCOLS, Experiment, read
 
 EVERYTHING = Experiment(
     "split_async",

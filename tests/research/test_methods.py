@@ -8,9 +8,10 @@ from torch import nn
 
 from fltoolkit import Channel, federated, splitnn_mlp
 from fltoolkit.codecs import Entropy, Pipeline, Quantize
-from fltoolkit.federated import AllGather, Directions, Local, Ring, Stream, muon_for
-from fltoolkit.research import Experiment, allow, run
-from fltoolkit.research.task import Task, samples
+from fltoolkit.federated import Local
+from fltoolkit_research import Experiment, allow, run
+from fltoolkit_research.federated import AllGather, Directions, Ring, Stream, muon_for
+from fltoolkit_research.task import Task, samples
 
 HOW = {"num_clients": 4, "num_samples": 192, "rounds": 2, "seed": 3}
 TWO_STEPS = Local(32, lr=0.05, steps=2)

@@ -10,7 +10,8 @@ from fltoolkit import SGD, Batches, Channel, Party, evaluate, load, splitnn_mlp
 from fltoolkit.codecs import Difference, Entropy, Pipeline, Quantize, TopK
 from fltoolkit.data import Dataset
 from fltoolkit.models import seeded
-from fltoolkit.research import (
+from fltoolkit.split import train_split
+from fltoolkit_research import (
     PROTOCOLS,
     Experiment,
     Protocol,
@@ -20,7 +21,6 @@ from fltoolkit.research import (
     records,
     run,
 )
-from fltoolkit.split import train_split
 
 SMALL = {"num_samples": 200, "rounds": 1}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fltoolkit.research import Experiment, search, space, spend, suggest
+from fltoolkit_research import Experiment, search, space, spend, suggest
 
 TASK = Experiment("relay", num_clients=3, num_samples=300, rounds=2, lr=0.1, batch_size=16)
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 
 from fltoolkit.history import History
-from fltoolkit.research import Experiment, Result, Store, code_version, groups
+from fltoolkit_research import Experiment, Result, Store, code_version, groups
 
 TINY = {"num_samples": 64, "rounds": 1}
 PLANS = [Experiment("split", seed=seed, **TINY) for seed in range(4)]
@@ -22,9 +22,9 @@ PLANS = [Experiment("split", seed=seed, **TINY) for seed in range(4)]
 
 SCRIPT = """
     import os, sys
-    from fltoolkit.research import Experiment
+    from fltoolkit_research import Experiment
     from fltoolkit.history import History
-    from fltoolkit.research import Result, Store
+    from fltoolkit_research import Result, Store
 
     store = Store(sys.argv[1])
     for seed in range(1000):

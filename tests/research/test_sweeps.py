@@ -20,7 +20,7 @@ import pytest
 
 from fltoolkit.cli import main
 from fltoolkit.history import History
-from fltoolkit.research import Experiment, Result, Store, cluster, sweep, sweeps
+from fltoolkit_research import Experiment, Result, Store, cluster, sweep, sweeps
 
 TINY = {"num_samples": 64, "rounds": 1}
 
@@ -120,7 +120,7 @@ MODULE = """
 import os
 from pathlib import Path
 from fltoolkit.codecs.stage import Stage
-from fltoolkit.research import allow
+from fltoolkit_research import allow
 
 
 class Deadly(Stage):
@@ -143,7 +143,7 @@ allow(Deadly)
 
 BUSY = """
 import multiprocessing, os, pathlib, sys, time
-from fltoolkit.research.sweeps import _processes
+from fltoolkit_research.sweeps import _processes
 
 def busy(folder):
     (folder / str(os.getpid())).touch()
@@ -313,9 +313,9 @@ def test_two_sweeps_share_a_store(path, monkeypatch):
 def test_a_real_ctrl_c_with_workers_ends_them(path):
     script = """
         import multiprocessing, sys, threading, os, signal, time
-        from fltoolkit.research import Experiment
-        from fltoolkit.research import Store
-        from fltoolkit.research import sweep
+        from fltoolkit_research import Experiment
+        from fltoolkit_research import Store
+        from fltoolkit_research import sweep
 
         if __name__ == "__main__":
             # in the background of a shell it is ignored, and a child inherits that

@@ -5,8 +5,8 @@ import torch
 
 from fltoolkit import load
 from fltoolkit.data import Dataset, partition_dirichlet, partition_shards
-from fltoolkit.research import Experiment, num_steps, run
-from fltoolkit.research.task import dealt_out
+from fltoolkit_research import Experiment, num_steps, run
+from fltoolkit_research.task import dealt_out
 
 SMALL = {"num_samples": 200, "rounds": 1}
 

@@ -15,9 +15,9 @@ from fltoolkit.codecs import (
     TopK,
 )
 from fltoolkit.codecs.stage import Parts, Stage
-from fltoolkit.research import Experiment, allow, build, run
-from fltoolkit.research.text import read_call
 from fltoolkit.split import BangBang, BudgetGate, Decay, LossGate
+from fltoolkit_research import Experiment, allow, build, run
+from fltoolkit_research.text import read_call
 
 SMALL = {"num_samples": 200, "rounds": 1}
 

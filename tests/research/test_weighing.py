@@ -20,10 +20,10 @@ from fltoolkit.codecs import (
 )
 from fltoolkit.codecs.base import Weighed
 from fltoolkit.codecs.stage import Coder, Sizes, Stage
-from fltoolkit.plots import three_sizes
 from fltoolkit.plots.style import summary
-from fltoolkit.research import WeighingChannel, sizes_of, weigh
 from fltoolkit.wire import pack, unpack
+from fltoolkit_research import WeighingChannel, sizes_of, weigh
+from fltoolkit_research.plots import three_sizes
 
 
 def test_weighing_by_hand():

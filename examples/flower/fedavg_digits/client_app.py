@@ -3,7 +3,7 @@
 from flwr.app import Context
 
 from fedavg_digits.task import codecs, network, own_data
-from fltoolkit.engines.flower import ClientSetup, client_app
+from fltoolkit_engines.flower import ClientSetup, client_app
 
 
 def setup(context: Context) -> ClientSetup:

@@ -9,8 +9,8 @@ from flwr.app import Context
 
 from fedavg_digits.task import codecs, network, settings
 from fltoolkit import History, load
-from fltoolkit.engines.flower import Letters, ServerSetup, server_app
 from fltoolkit.history import Record
+from fltoolkit_engines.flower import Letters, ServerSetup, server_app
 
 
 def setup(context: Context) -> ServerSetup:

@@ -3,8 +3,8 @@
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, judged, spread, times
 from fltoolkit.codecs import Entropy, Pipeline, Quantize
-from fltoolkit.research import Experiment
 from fltoolkit.split import AlwaysA
+from fltoolkit_research import Experiment
 
 BITS = {
     "activations": Pipeline(Quantize(2), Entropy()),

@@ -60,8 +60,8 @@ CLAIM = Claim(
     source="coMindOrg/federated-averaging-tutorials, federated_averaging_optimizer.py",
     known="read",
     ours="`fltoolkit.federated.interval_averaging` on digits, blocks of 20 steps; times of "
-    "replicas are log-normal (sigma 1) on a virtual clock. tests/federated/test_rounds.py has the "
-    "rule by hand.",
+    "replicas are log-normal (sigma 1) on a virtual clock. tests/core/federated/test_rounds.py has "
+    "the rule by hand.",
     judge=judge,
     measures={ALL: measure_of(REPLICAS), SPARE: measure_of(4)},
 )

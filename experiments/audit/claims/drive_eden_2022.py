@@ -4,7 +4,8 @@ import torch
 
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, judged, spread
-from fltoolkit.codecs import EDEN, Pipeline
+from fltoolkit.codecs import Pipeline
+from fltoolkit_research.codecs import EDEN
 
 PAPER = {1: 0.363, 2: 0.117, 3: 0.0345, 4: 0.0095}
 

@@ -12,7 +12,8 @@ from experiments.newer.seeds import FINE_TUNED, SEEDS_1024, SLOPES
 from experiments.newer.setting import SEEDS
 from experiments.null_rows import ALONE
 from fltoolkit import Channel
-from fltoolkit.federated import Directions, Local, fedkseed
+from fltoolkit.federated import Local
+from fltoolkit_research.federated import Directions, fedkseed
 
 KILOBYTES = 18_000
 

@@ -49,7 +49,7 @@ CLAIM = Claim(
     source="FedLab 1.3.0, fedlab.contrib.compressor",
     known="code",
     ours=f"Its compressors on {SIZE:,} normal values; tensors are weighed, without headers. "
-    "tests/codecs/test_other_systems.py holds the trap.",
+    "tests/core/codecs/test_other_systems.py holds the trap.",
     judge=judge,
     measures={"FedLab": of_system("fedlab", "fedlab==1.3.0", NAMES, count)},
     seeds=(0,),

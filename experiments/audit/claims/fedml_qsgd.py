@@ -58,7 +58,7 @@ CLAIM = Claim(
     source="FedML 0.9.6, fedml/utils/compression.py",
     known="code",
     ours=f"Its compressors with {BITS} bits on {SIZE:,} normal values, on zeros and on equal "
-    "values. tests/codecs/test_other_systems.py holds the traps.",
+    "values. tests/core/codecs/test_other_systems.py holds the traps.",
     judge=judge,
     measures={"FedML": of_system("fedml", "fedml==0.9.6", ("bits", "nan", "slope", "kept"), count)},
     seeds=(0,),

@@ -10,7 +10,7 @@ CLAIM = Claim(
     source="GRACE, commit 106e3de, grace_dl/torch/compressor",
     known="code",
     ours="Measured by hand in November 2026 and read again in the commit that is named. "
-    "tests/codecs/test_other_systems.py holds the trap.",
+    "tests/core/codecs/test_other_systems.py holds the trap.",
     no_command="measured by hand with a commit that no package index has",
     judge=by_hand(
         Verdict.SHOWN,

@@ -6,7 +6,8 @@ from torch import Tensor
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, judged, spread
 from experiments.newer.pairs import Pairs, normal_values
-from fltoolkit.codecs import EDEN, Entropy, Pipeline, Rotate
+from fltoolkit.codecs import Entropy, Pipeline
+from fltoolkit_research.codecs import EDEN, Rotate
 
 BLOCK = 64  # values that share a scale of NF4, in float32
 OTHERS = {

@@ -8,9 +8,10 @@ from torch import Tensor, nn
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, judged, spread, times
 from fltoolkit import Channel, Party, evaluate, fedavg
-from fltoolkit.data import Text, load_text, partition_iid
+from fltoolkit.data import partition_iid
 from fltoolkit.federated import Fleet, Local, local_update_lean
 from fltoolkit.models import seeded
+from fltoolkit_research.data import Text, load_text
 
 CONTEXT, HIDDEN, TESTED = 64, 64, 200
 COHORT, ROUNDS, LR, TARGET = 10, 150, 1.0, 0.35

@@ -1,7 +1,7 @@
 """The network of PySyft's tutorial, and the bytes that it does not count."""
 
 from experiments.audit.claim import Claim, Finding, Runs, Verdict, spread
-from fltoolkit.research import Experiment
+from fltoolkit_research import Experiment
 
 RAW = 60_000 * 784  # bytes of all training images, one byte per pixel
 ONE_PASS = Experiment("split", data="mnist", rounds=1, batch_size=64, lr=0.03)

@@ -5,8 +5,9 @@ from torch import Tensor
 
 from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, spread, times
 from fltoolkit import pack
-from fltoolkit.codecs import EDEN, BitPack, Pipeline
+from fltoolkit.codecs import BitPack, Pipeline
 from fltoolkit.codecs.stage import Indices, Symbols
+from fltoolkit_research.codecs import EDEN
 
 CLIENTS, SIZE, BITS, SENT_WHOLE = 10, 2**14, (1, 2, 3, 4), 1 / 512
 

@@ -3,7 +3,7 @@
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, judged, spread, times
 from fltoolkit.codecs import Pipeline, RandTopK, SameMask, TopK
-from fltoolkit.research import Experiment
+from fltoolkit_research import Experiment
 
 FRACTION = 16 / 128
 

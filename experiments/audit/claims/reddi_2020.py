@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from experiments.audit.claim import Claim, Finding, Runs, Verdict, spread
-from fltoolkit.research import Experiment
+from fltoolkit_research import Experiment
 
 BASE = Experiment(
     "fedavg",

@@ -7,7 +7,7 @@ from experiments.audit.claim import Claim, Finding, Runs, Values, judged
 from fltoolkit.cost import advise
 from fltoolkit.cost import measure as cost_of
 from fltoolkit.models import splitnn_mlp
-from fltoolkit.research import Experiment, run
+from fltoolkit_research import Experiment, run
 
 SAMPLES, PIXELS, CUT = 1000, 64, 4
 SPLIT = Experiment("relay", num_samples=SAMPLES, rounds=1, batch_size=10)

@@ -2,8 +2,8 @@
 
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, judged, spread, times
-from fltoolkit.research import Experiment
 from fltoolkit.split import AlwaysA
+from fltoolkit_research import Experiment
 
 MOVED = "moved by 10 %"
 

@@ -9,8 +9,8 @@ CLAIM = Claim(
     'as "value > 0".',
     source="Stack Overflow, a question on top-k in TensorFlow Federated",
     known="code",
-    ours="tests/codecs/test_other_systems.py has both mistakes beside our codec.",
-    no_command="it is a test of ours, `tests/codecs/test_other_systems.py`",
+    ours="tests/core/codecs/test_other_systems.py has both mistakes beside our codec.",
+    no_command="it is a test of ours, `tests/core/codecs/test_other_systems.py`",
     judge=by_hand(
         Verdict.SHOWN,
         "The magnitudes travel without their signs, error feedback makes it worse, and where "

@@ -55,7 +55,7 @@ CLAIM = Claim(
     known="read",
     ours="The sizes of its codes, recomputed: 28 of the 32 bits of a word hold codes. Its meter "
     "and "
-    "codecs are gone since. tests/codecs/test_other_systems.py holds the trap.",
+    "codecs are gone since. tests/core/codecs/test_other_systems.py holds the trap.",
     judge=judge,
     measures={"a round": measure},
     seeds=(0,),

@@ -1,0 +1,180 @@
+"""``fltoolkit course FOLDER``: copy the notebooks into a folder, and open the one that comes next.
+
+Here: the copies, which have no outputs, because outputs would show the answers before the reader
+has guessed, and the start of JupyterLab. Not here: the notebooks. They are beside this file in an
+installed package, and in notebooks/ in the repository. Nor what the reader has done: syllabus.py.
+Copying needs nothing but Python, because tools/make_edition.py runs this file where the package is
+not installed.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+FIRST = "00_start_here.ipynb"
+PAGES = "https://github.com/fltoolkit/fltoolkit/blob/main/docs/"
+
+EXAMPLES = """examples:
+  fltoolkit course my-course                open the course in JupyterLab, in the folder my-course
+  fltoolkit course my-course --no-browser   the same on another machine: prints the address to open
+  fltoolkit course my-course --no-open      only copy the notebooks
+To go on another day, give the same command again: it keeps your work, prints what you have done,
+and opens the notebook that comes next."""
+
+
+def shipped() -> Path:
+    """The folder with the notebooks of this package."""
+    installed = Path(__file__).parent / "notebooks"
+    checkout = Path(__file__).parents[1] / "notebooks"
+    found = next((folder for folder in (installed, checkout) if (folder / FIRST).exists()), None)
+    if found is None:
+        raise FileNotFoundError(
+            f"no notebooks in {installed} nor in {checkout}: this installation is not complete. "
+            'Run pip install --force-reinstall --no-deps "fltoolkit[lab]"'
+        )
+    return found
+
+
+def without_outputs(notebook: str) -> str:
+    """A notebook's text with the outputs and counts of its code cells removed; ids are kept.
+
+    Its metadata say which version of the sources it was copied from, so that a newer version is
+    not mistaken for something that the reader has changed.
+    """
+    content = json.loads(notebook)
+    content.setdefault("metadata", {})["fltoolkit"] = {"copied_from": _version(content)}
+    for cell in content["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"], cell["execution_count"] = [], None
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def copy_notebooks(folder: str | Path) -> tuple[list[str], list[str]]:
+    """Copy the course's notebooks into a folder; a file that is there already is never changed.
+
+    Notebooks are copied without outputs. Two notebooks are compared by the sources of their cells
+    only: outputs, metadata and empty cells make no difference.
+
+    Args:
+        folder: where the copies go; it is made if it does not exist.
+
+    Returns:
+        The names of the files that were copied now, and the names of those that were there already
+        and differ from this package's: the reader has changed them, or they are of another version
+        (see `outdated`).
+
+    Raises:
+        NotADirectoryError: ``folder`` is a file.
+    """
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is a file; name a folder, or one that is to be made")
+    copied, kept = [], []
+    for name, content in _editions():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(target, "x", encoding="utf-8", newline="\n") as file:
+                file.write(content)
+            copied.append(name)
+        except FileExistsError:
+            if not _same_cells(target, content):
+                kept.append(name)
+    return copied, kept
+
+
+def outdated(folder: str | Path) -> list[str]:
+    """The notebooks in a folder that were copied from another version than this package holds."""
+    found = []
+    for name, content in _editions():
+        try:
+            theirs = json.loads((Path(folder) / name).read_text(encoding="utf-8"))
+            copied_from = theirs["metadata"]["fltoolkit"]["copied_from"]
+        except (OSError, ValueError, TypeError, KeyError):  # no notebook, or an older copy
+            continue
+        if copied_from != json.loads(content)["metadata"]["fltoolkit"]["copied_from"]:
+            found.append(name)
+    return found
+
+
+def _editions() -> list[tuple[str, str]]:
+    """The files of the course as they are copied: name in the folder, and text."""
+    source, found = shipped(), []
+    for path in sorted([*source.glob("*.ipynb"), *source.glob("colab/*.*")]):
+        text = path.read_text(encoding="utf-8").replace("](../docs/", f"]({PAGES}")
+        content = without_outputs(text) if path.suffix == ".ipynb" else text
+        found.append((path.relative_to(source).as_posix(), content))
+    return found
+
+
+def _same_cells(target: Path, content: str) -> bool:
+    """Whether a file holds this text, or a notebook with the same cells."""
+    try:
+        mine = target.read_text(encoding="utf-8")
+        return mine == content or _sources(json.loads(mine)) == _sources(json.loads(content))
+    except (OSError, ValueError, TypeError, KeyError):  # no file, or no notebook any more
+        return False
+
+
+def _sources(notebook: Any) -> list[tuple[str, str]]:
+    """Kind and source of each cell; JupyterLab adds an empty one below the last that is run."""
+    cells = ((cell["cell_type"], "".join(cell["source"])) for cell in notebook["cells"])
+    return [(kind, source) for kind, source in cells if source.strip()]
+
+
+def _version(notebook: Any) -> str:
+    return hashlib.sha256(json.dumps(_sources(notebook)).encode()).hexdigest()[:16]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Copy the notebooks, print what was done, and open the next one in JupyterLab.
+
+    Returns the exit status of JupyterLab.
+    """
+    parser = argparse.ArgumentParser(
+        prog="fltoolkit course",
+        description="Put the notebooks of the course into a folder of your own and open them.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", type=Path, help="your folder; made if it is not there")
+    parser.add_argument("--no-open", action="store_true", help="do not start JupyterLab")
+    parser.add_argument("--no-browser", action="store_true", help="start it, but no browser")
+    args = parser.parse_args(arguments)
+    copied, kept = copy_notebooks(args.folder)
+    print(f"{args.folder}: {len(copied)} files copied")
+    newer = outdated(args.folder)
+    if mine := [name for name in kept if name not in newer]:
+        print(f"Kept as you have changed them: {', '.join(mine)}")
+    for name in newer:
+        print(f"{name}: there is a newer one; rename or delete yours, then run this again")
+    opened = _next(args.folder)
+    lab = [sys.executable, "-m", "jupyter", "lab", opened]
+    if args.no_open:
+        print(f'To open: cd "{args.folder}", then jupyter lab {opened}')
+        return 0
+    if not find_spec("jupyterlab"):
+        raise ImportError('JupyterLab is missing: pip install "fltoolkit[lab]"')
+    where = "comes next: open it at the address below" if args.no_browser else "is opened"
+    print(f"{opened} {where}")
+    lab += ["--no-browser"] if args.no_browser else []
+    lab += ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
+    return subprocess.call(lab, cwd=args.folder)
+
+
+def _next(folder: Path) -> str:
+    """Print what was done in this folder, if anything was; the file of the next notebook."""
+    from fltoolkit_course.done import read_done
+    from fltoolkit_course.syllabus import next_notebook, progress
+
+    if read_done(folder):
+        print(progress(folder))
+    notebook = next_notebook(folder)
+    return next((path.name for path in folder.glob(f"{notebook.file}*.ipynb")), FIRST)

@@ -1,0 +1,113 @@
+"""The check of an answer: right or not, and how far off it is.
+
+A wrong answer gets a sentence and raises no error. The expected value is an argument of `check`: it
+is not hidden.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from fltoolkit_course._reading import note, read_answer, tensor
+from fltoolkit_course._words import distance, is_words, same, same_word, say
+
+Hints = Mapping[Any, str] | Sequence[tuple[Callable[[Any], bool], str]]
+
+
+def near(value: float, by: float) -> Callable[[float], bool]:
+    """For a hint: whether an answer is less than ``by`` away from this value."""
+    return lambda answer: abs(answer - value) < by
+
+
+def check(
+    name: str,
+    answer: Any,
+    expected: Any,
+    *,
+    tolerance: float = 0.0,
+    hints: Hints | None = None,
+) -> bool:
+    """Say whether ``answer`` is right and, if not, how far off it is; True if it is right.
+
+    Args:
+        name: what is checked; the printed line begins with it.
+        answer: number, text, list or tensor; None or ``...`` means "not answered yet". Of a text
+            like "28 bits" the number is read if a number is expected.
+        expected: the right answer. A NaN in the answer is never right. If it is ``[]``, the
+            answer is a list of what is still missing, in words.
+        tolerance: largest absolute difference that still counts as right.
+        hints: ``{wrong answer: message}``, or ``[(function, message), ...]`` where the function of
+            the answer says whether the message fits. The first message that fits is printed.
+
+    >>> check("bytes up", 64 * 640, 163_840, hints={40_960: "Each float32 takes 4 bytes."})
+    bytes up: not yet. 40,960 is 4 times too small. Each float32 takes 4 bytes.
+    False
+    """
+    if answer is None or answer is ...:
+        print(f"{name}: not answered yet. Replace None by your answer and run this cell again.")
+        return False
+    typed = answer
+    try:
+        answer = read_answer(typed, expected)
+        right, message = _compare(answer, expected, tolerance)
+    except ValueError as error:
+        right, message = False, f"not yet. {error}"
+    more = [] if right else [note(typed, expected), _hint(answer, hints, tolerance)]
+    print(" ".join(filter(None, [f"{name}: {message}", *more])))
+    return right
+
+
+def _compare(answer: Any, expected: Any, tolerance: float) -> tuple[bool, str]:
+    """Whether the answer is right, and a sentence that says so or says what is wrong."""
+    if callable(answer) and not callable(expected):
+        return False, "not yet. This is a function: call it and pass its result."
+    a, e = tensor(answer), tensor(expected)
+    if isinstance(expected, list) and not expected and is_words(answer):
+        return False, f"not yet. Still missing: {', '.join(answer)}."
+    if e is None:
+        right = a is None and (same(answer, expected) or same_word(answer, expected))
+        return right, "right." if right else f"not yet. {say(answer)} is not the right answer."
+    if a is None:
+        wanted = "a number" if e.ndim == 0 else f"numbers of shape {tuple(e.shape)}"
+        return False, f"not yet. This is a {type(answer).__name__} where {wanted} should be."
+    if a.shape != e.shape:
+        return False, f"not yet. Its shape is {tuple(a.shape)}, it should be {tuple(e.shape)}."
+    dtypes = [value.dtype for value in (answer, expected) if isinstance(value, torch.Tensor)]
+    if len(set(dtypes)) == 2:
+        return False, f"not yet. Its dtype is {dtypes[0]}, it should be {dtypes[1]}."
+    right, message = _compare_numbers(a, e, tolerance)
+    return right, message or f"not yet. {distance(answer, expected, say(answer))}"
+
+
+def _compare_numbers(a: torch.Tensor, e: torch.Tensor, tolerance: float) -> tuple[bool, str]:
+    """Whether numbers of one shape are right, and a sentence; none for one number that is wrong."""
+    num_nan = int(a.isnan().sum())
+    if num_nan:
+        where = "it is NaN" if a.ndim == 0 else f"{num_nan} of {a.numel()} values are NaN"
+        return False, f"not yet. NaN is never right, and {where}."
+    difference = torch.where(a == e, 0.0, (a - e).abs())  # inf - inf would be NaN
+    largest = float(difference.max()) if a.numel() else 0.0
+    if largest == 0:
+        return True, "right, exactly."
+    if largest <= tolerance:
+        return True, f"right within {tolerance:g} (largest difference {largest:.2g})."
+    if a.ndim == 0:
+        return False, ""
+    wrong = int((~(difference <= tolerance)).sum())
+    return False, f"not yet. {wrong} of {a.numel()} values differ, by up to {largest:.4g}."
+
+
+def _hint(answer: Any, hints: Hints | None, tolerance: float) -> str:
+    """The first hint that fits the answer; if its function raises an error, it does not fit."""
+    if isinstance(hints, Mapping):
+        for wrong, message in hints.items():
+            if _compare(answer, wrong, tolerance)[0]:
+                return message
+    for fits, message in [] if hints is None or isinstance(hints, Mapping) else hints:
+        try:
+            if fits(answer):
+                return message
+        except Exception:  # the answer may be anything
+            continue
+    return ""

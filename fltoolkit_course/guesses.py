@@ -1,0 +1,197 @@
+"""The reader's guess beside the measured value. A wrong guess raises no error.
+
+A guess that is impossible, such as 950 of 100 or "ten", is refused with a sentence and not kept.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from fltoolkit_course._reading import note, number, read_answer
+from fltoolkit_course._words import distance, factor, same_word, say
+from fltoolkit_course.done import Guess, saved_edition
+
+__all__ = ["Between", "Predict", "predict"]
+
+
+class Between(NamedTuple):
+    """The numbers that may be guessed.
+
+    >>> print(Between(0, 100))
+    a number from 0 to 100
+    """
+
+    low: float = -math.inf
+    high: float | None = math.inf  # None: the number in the question, "Right, of 100 new images?"
+
+    def __str__(self) -> str:
+        low, high = self.low, self.high
+        if high is None or high == math.inf:
+            return "a number" if low == -math.inf else f"a number that is at least {low:g}"
+        start = "that is at most" if low == -math.inf else f"from {low:g} to"
+        return f"a number {start} {high:g}"
+
+
+ANY, AT_LEAST_0, PERCENT, SHARE = Between(), Between(0), Between(0, 100), Between(0, 1)
+OF_ALL = Between(0, None)
+
+_DIGITS = re.compile(r"\d+(?:,\d{3})*|\{\}")
+_FIRST = (
+    "  No guess yet. Replace None by yours and run this cell again: a wrong guess\n"
+    "  costs nothing, and it makes the result stick. (predict.skip() shows all.)"
+)
+_ABOVE = (
+    "  No guess yet. It is measured: write your guess where the question stands, and run that\n"
+    "  cell again. It answers at once. (predict.skip() shows all.)"
+)
+
+
+class Predict:
+    """Ask for a guess, then show the measured value; ``predict.skip()`` shows it without a guess.
+
+    Args:
+        remember: called with the question and the `Guess` after each guess. If guessing was
+            skipped, ``guessed`` of the `Guess` is empty.
+        possible: for each question what may be guessed: numbers, or the words to choose from. A
+            number in a question may be written ``{}``, if it varies. To a question that is not
+            among them everything is possible.
+
+    >>> predict("How many bytes go up?", 50_000, 163_854, "B")
+    How many bytes go up?
+      your guess: 50,000 B
+      measured:   163,854 B
+      Your guess is 3.3 times too small.
+    >>> ask = Predict(possible={"Right, of {} images?": OF_ALL})
+    >>> ask("Right, of 100 images?", 950, 97)
+    Right, of 100 images?
+      Your guess is 950. That is not possible. Write a number from 0 to 100 and run this cell again.
+    """
+
+    def __init__(
+        self,
+        remember: Callable[[str, Guess], None] = lambda question, guess: None,
+        possible: Mapping[str, Between | tuple[str, ...]] | None = None,
+    ):
+        self._remember, self._skipping = remember, False
+        self._possible = {_DIGITS.sub("{}", key): one for key, one in (possible or {}).items()}
+        self._found: dict[str, tuple[Any, str]] = {}  # what was measured, by question
+        self._asked: set[str] = set()  # questions whose cell measures nothing
+        self.shown = False  # whether the latest call showed its measured value
+
+    def skip(self) -> None:
+        """From now on show measured values without a guess."""
+        self._skipping = True
+        print("Measured values are shown without a guess.")
+
+    def ask(self, question: str, guess: Any, unit: str = "") -> None:
+        """Ask in a cell of its own, which measures nothing and so answers at once.
+
+        A later cell measures and calls ``predict`` with the same question. If that has happened
+        already, a guess that is made now is compared at once: nothing is measured again.
+
+        Args:
+            question: what will be measured, one sentence.
+            guess: the reader's, as in a call of `Predict`; None if there is none yet.
+            unit: of the guess, e.g. "B".
+
+        >>> predict.ask("How many bytes come down?", 50_000, "B")
+        How many bytes come down?
+          your guess: 50,000 B. The next cells measure it.
+        >>> predict("How many bytes come down?", 50_000, 163_854, "B")
+        How many bytes come down?
+          your guess: 50,000 B
+          measured:   163,854 B
+          Your guess is 3.3 times too small.
+        """
+        self._asked.add(question)
+        if question in self._found:
+            return self(question, guess, *self._found[question])
+        print(question)
+        if guess is None or guess is ...:
+            silent = self._skipping or saved_edition()
+            print("  The next cells measure it." if silent else _FIRST)
+            return None
+        try:
+            guess = self._read(question, guess, 0.0 if unit else None, unit)
+        except ValueError as error:
+            print(f"  {error}")
+            return None
+        print(f"  your guess: {f'{say(guess)} {unit}'.rstrip()}. The next cells measure it.")
+        return None
+
+    def __call__(self, question: str, guess: Any, measured: Any, unit: str = "") -> None:
+        """Print the reader's guess beside the measured value, and how far off it was.
+
+        If the guess is None (or ``...``), the measured value is not printed, so that the reader
+        guesses first. After `skip`, and in the saved notebooks, it is printed without a guess.
+
+        Args:
+            question: what is measured, one sentence.
+            guess: the reader's: a number, or a text of which the number is read: "28 bits". A
+                guess that cannot be read shows nothing, and is not kept.
+            measured: the value that was measured.
+            unit: written after both values, e.g. "B".
+        """
+        self._found[question] = measured, unit
+        print(question)
+        made = guess is not None and guess is not ...
+        typed, wrong = guess, ""
+        try:
+            guess = self._read(question, typed, measured, unit) if made else None
+        except ValueError as error:
+            made, wrong = False, f"  {error}"
+        self.shown = made or self._skipping or saved_edition()
+        if wrong:
+            print(wrong)
+        if not self.shown:
+            if not wrong:
+                print(_ABOVE if question in self._asked else _FIRST)
+            return
+        guessed = f"{say(guess)} {unit}".rstrip() if made else ""
+        found = f"{say(measured)} {unit}".rstrip()
+        print(f"  your guess: {guessed or 'no guess was made'}")
+        print(f"  measured:   {found}")
+        off = distance(guess, measured) if made else ""
+        off = f"{off} {note(typed, measured)}".rstrip()
+        if made:
+            print(f"  {off}")
+        self._remember(question, Guess(guessed, found, off, factor(guess, measured)))
+
+    def _read(self, question: str, typed: Any, measured: Any, unit: str) -> Any:
+        """The guess as a value; a ValueError says what is possible and what to do."""
+        possible = self._possible.get(_DIGITS.sub("{}", question))
+        if possible is None:
+            return typed if measured is None else read_answer(typed, measured, unit)
+        if not isinstance(possible, Between):
+            return _one_of(possible, typed)
+        low, high = possible
+        if high is None:
+            high = float(_DIGITS.findall(question)[0].replace(",", ""))
+        # as long as nothing is measured, '97 %' of 100 images are 97 of them
+        like = number(measured) or (high if math.isfinite(high) else 0.0)
+        wanted = f"{Between(low, high)}{unit and f', in {unit},'}"
+        try:
+            guess = number(read := read_answer(typed, like, unit))
+        except ValueError as error:
+            raise _refused(typed, str(error), wanted) from None
+        if guess is None or not math.isfinite(guess):
+            raise _refused(typed, "That is no finite number.", wanted)
+        if not low <= guess <= high:
+            raise _refused(typed, "That is not possible.", wanted)
+        return read
+
+
+def _one_of(words: tuple[str, ...], typed: Any) -> str:
+    found = [word for word in words if same_word(word, read_answer(typed, word))]
+    if not found:
+        raise _refused(typed, "It is none of the answers.", f"one of {', '.join(words)}")
+    return found[0]
+
+
+def _refused(typed: Any, why: str, wanted: str) -> ValueError:
+    guess = repr(typed) if isinstance(typed, str) else say(typed)
+    return ValueError(f"Your guess is {guess}. {why} Write {wanted} and run this cell again.")
+
+
+predict = Predict()

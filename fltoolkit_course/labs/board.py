@@ -1,0 +1,172 @@
+"""The values that describe a lab: its settings, what is drawn of it, and what happened in its runs.
+
+Not here: what changes them (steering.py).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from fltoolkit.channel import Channel
+from fltoolkit.history import History, Record
+from fltoolkit_course.labs.runner import Runner, Status
+
+
+class Control(NamedTuple):
+    """One setting of a lab: its name, and the values to choose from.
+
+    >>> bits = Control("bits per value", (2, 8), "now", "{} bits".format)
+    >>> [bits.say(option) for option in bits.options]
+    ['2 bits', '8 bits']
+    """
+
+    words: str  # what it is, with its unit: "threshold [loss]"
+    options: Sequence[Any]  # in order; a value between them may be given when the lab is made
+    acts: Literal["now", "at start", "on view"]  # on the running training, the next, neither
+    say: Callable[[Any], str] = str  # an option in words
+
+
+class Plot(NamedTuple):
+    """One pair of axes: one key of the records over another, with a line for each run.
+
+    >>> plot = Plot("test_loss", "nbytes", log_x=True, zero=False, levels=(("5-gram", 1.63),))
+    >>> plot.y, plot.levels
+    ('test_loss', (('5-gram', 1.63),))
+    """
+
+    y: str
+    x: str
+    behind: str = ""  # one more key, drawn thin behind the current run's line
+    words: str = ""  # what y is called, if not by its key
+    log: bool = False  # a logarithmic y axis: for values that fall by powers of ten
+    log_x: bool = False  # a logarithmic x axis: for runs whose bytes differ by powers of ten
+    zero: bool = True  # whether a linear y axis begins at 0; an accuracy's never does
+    levels: tuple[tuple[str, float], ...] = ()  # dotted horizontal lines: (name, y)
+
+
+def num_bits(value: int) -> str:
+    """A number of bits in words."""
+    return f"{value} bit{'s' * (value != 1)}"
+
+
+def share(value: float) -> str:
+    """A share of the values in words; "off" if all values are kept."""
+    return "off" if value == 1 else f"{100 * value:g} %"
+
+
+class Look(NamedTuple):
+    """How a state looks. Its letter, its height and its colour each distinguish it.
+
+    >>> Look("silence", "#BBBBBB", height=0.5).words
+    'silence'
+    """
+
+    words: str
+    color: str
+    height: float  # of the strip, 0 to 1
+
+
+@dataclass(frozen=True)
+class Board:
+    """Which values of a lab's records are drawn, and how they are called.
+
+    >>> plots = Plot("accuracy", "nbytes"), Plot("loss", "step")
+    >>> board = Board(plots, kinds={"activations": "up: activations"})
+    >>> board.result, board.kinds["activations"]
+    ('accuracy', 'up: activations')
+    """
+
+    plots: tuple[Plot, Plot]  # below the second lies the strip of states, on the same x
+    kinds: Mapping[str, str]  # the ledger's rows: kind of message -> words
+    states: Mapping[str, Look] = field(default_factory=dict)  # values of a record's "state"
+    checked: str = ""  # key of the value that a gate checks, or ""; the gate's band is drawn, too
+    rare: frozenset[str] = frozenset()  # kinds whose row appears with the first message
+    step: str = "step"  # what a step is called
+    record: str = ""  # what a record is called, if it is not a step
+    result: str = "accuracy"  # the records' key that says how good a run is at its end
+    sample: str = ""  # key of a text in some records, which is shown with their "nbytes"
+
+
+class Strip(NamedTuple):
+    """The state at each step.
+
+    >>> strip = Strip("state", [(1, 23, "A"), (24, 92, "C")])
+    >>> {state: end - start + 1 for start, end, state in strip.segments}  # how many steps
+    {'A': 23, 'C': 69}
+    """
+
+    words: str
+    segments: Sequence[tuple[int, int, str]]  # (from, to, state), ends included
+    note: str = ""  # a sentence about it, below
+
+
+class Move(NamedTuple):
+    """A setting that was changed between two records of a running training.
+
+    >>> Move(20, "threshold", 1.0)
+    Move(step=20, key='threshold', value=1.0)
+    """
+
+    step: int  # of the record before it
+    key: str
+    value: Any
+
+
+class Training(NamedTuple):
+    """A training that a lab starts. It shares no object with any other run.
+
+    >>> records = ({"step": step, "loss": 1 / step} for step in range(1, 4))
+    >>> training = Training(records, Channel(), apply=lambda key, value: None, total=3)
+    >>> next(training.records)
+    {'step': 1, 'loss': 1.0}
+    """
+
+    records: Iterator[Record]
+    channel: Channel
+    apply: Callable[[str, Any], object]  # (key, value): called between two records
+    total: int | None = None  # what the lab's clock (see `Steering`) shows at the end, if known
+
+
+@dataclass(repr=False)
+class Run:
+    """One training in a lab, from its Start to its end.
+
+    >>> records = ({"step": step} for step in range(1, 4))
+    >>> training = Training(records, Channel(), apply=lambda key, value: None)
+    >>> run = Run(1, {"bits": 8}, training, Runner(training.records), [Move(2, "bits", 4)])
+    >>> _ = run.runner.run()
+    >>> run, run.now()
+    (<Run 1 finished: 3 records, 1 moves>, {'bits': 4})
+    """
+
+    number: int
+    settings: dict[str, Any]  # at its start
+    training: Training
+    runner: Runner
+    moves: list[Move] = field(default_factory=list)
+    constants: Mapping[str, Any] = field(default_factory=dict)  # what else its code depends on
+
+    @property
+    def history(self) -> History:
+        """The records so far."""
+        return self.runner.history
+
+    @property
+    def status(self) -> Status:
+        """Whether it runs, or how it ended."""
+        return self.runner.status
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All that its code depends on at its start: settings and constants."""
+        return {**self.constants, **self.settings}
+
+    def now(self) -> dict[str, Any]:
+        """Its settings after the moves so far."""
+        return {**self.settings, **{move.key: move.value for move in self.moves}}
+
+    def __repr__(self) -> str:
+        return (
+            f"<Run {self.number} {self.status}: {len(self.history)} records, "
+            f"{len(self.moves)} moves>"
+        )

@@ -1,0 +1,182 @@
+"""Where each part of a lab's picture stands: plots, bars of bytes, strips of states, legend.
+
+Not here: what is shown (picture.py), how marks become SVG or PNG (plots.drawing), and when that
+happens (panel.py).
+"""
+
+import math
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+from fltoolkit.plots.placing import Points, Words
+from fltoolkit.plots.style import DARK_GREY
+from fltoolkit_course.labs.picture import MOST_SAMPLES, Axes, Picture, Sample
+from fltoolkit_course.plots.drawing import (
+    Area,
+    Axis,
+    Box,
+    Frame,
+    Graphic,
+    Mark,
+    Stroke,
+    curve,
+    draw_progress,
+    line_look,
+)
+
+_WIDTH, _HALF, _PLOT = 920, 450, 236  # of the paper, of a plot, and a plot's height
+_BAND = "#7f7f7f"
+_ROW = 17  # the height of a row of text
+_LETTERS = 54  # of a text, in half of the width
+
+
+def lay_out(picture: Picture) -> Graphic:
+    """The picture as a drawing, which is as high as its content needs.
+
+    The bars of bytes and the strip of states come first, right below the sliders. The plots come
+    next; the strip has the same x axis as the plot below it.
+    """
+    marks: list[Mark] = [Words(8, 18, f"{picture.title}: {picture.status}", bold=True)]
+    marks += draw_progress(picture.progress, 26, _WIDTH)
+    strips = 30 * len(picture.strips) + 16 if picture.strips else 0
+    texts = 0 if picture.samples is None else 14 + _ROW * MOST_SAMPLES  # so that nothing jumps
+    right = strips + texts  # the height of the right half, above the plot
+    top = 46 + max(14 + 22 * len(picture.ledger), right) + 6
+    frames = [frame_of(axes, k * (_WIDTH - _HALF), top) for k, axes in enumerate(picture.axes)]
+    marks += _ledger(picture.ledger, 46, 120 if right else _WIDTH - 8 - 130 - 220)
+    marks += _strips(picture, frames[1], 44)
+    if picture.samples is not None:
+        marks += _samples(picture.samples, frames[1].edge, 46 + strips)
+    for axes, frame in zip(picture.axes, frames, strict=True):
+        marks += _plot(axes, frame)
+    low = top + _PLOT + 12
+    for number, current, words in picture.legend:
+        marks += [_line(number, current, [(8, low), (48, low)])]
+        for line in textwrap.wrap(words, 128):
+            marks += [Words(56, low + 4, line, bold=current)]
+            low += 18
+    for note in picture.notes():
+        for line in textwrap.wrap(note, 130):
+            marks.append(Words(8, low + 4, line))
+            low += 17
+    return Graphic(_WIDTH, low, picture.summary(), marks)
+
+
+def frame_of(axes: Axes, left: float, top: float = 40) -> Frame:
+    """Where the values of these axes stand in the drawing."""
+    plot, (x_limits, y_limits) = axes.plot, axes.limits()
+    x = Axis(plot.x, *x_limits, plot.log_x, axes.step if plot.x == "step" else "")
+    y = Axis(plot.y, *y_limits, plot.log, plot.words)
+    names = [line.words for line in axes.lines] + [name for name, _ in plot.levels]
+    return Frame(x, y, Area(left, top, _HALF, _PLOT), names=names)
+
+
+def _plot(axes: Axes, frame: Frame) -> Iterator[Mark]:
+    """The grid, what lies behind the curves, the moves, and the curves with their names."""
+    yield from frame.grid()
+    for start, end, low, high in axes.bands:
+        x, y, y_low = frame.x(start), frame.y(high), frame.y(low)
+        width = max(frame.x(end) - x, 1)
+        yield Box(x, y, width, y_low - y, _BAND, 0.22)
+        for edge in (y, y_low):
+            yield Stroke([(x, edge), (x + width, edge)], _BAND, 1, (2, 2))
+    if axes.behind:
+        yield Stroke(frame.points(axes.behind), "#999999", 0.8)
+    yield from frame.flags(axes.marks, below="accuracy" in axes.plot.y)  # its curve is at the top
+    ends = []
+    for line in axes.lines:
+        if line.points:
+            stroke = _line(line.number, line.current, frame.points(line.points))
+            yield stroke
+            ends.append((line.points[-1][1], line.words, stroke.color, line.current))
+    if not ends:
+        yield frame.empty("nothing yet")
+        return
+    for name, y in axes.plot.levels:
+        at = frame.y(y)
+        yield Stroke([(frame.left, at), (frame.right, at)], DARK_GREY, 1.2, (1, 2))
+        ends.append((y, name, DARK_GREY, False))
+    yield from frame.names(ends)
+
+
+def _line(number: int, current: bool, points: Points) -> Stroke:
+    """The line of a run, always in the same colour and dash; that of the current run is wider."""
+    color, dash = line_look(number - 1)
+    return curve(points, color, 3 if current else 1.6, dash)
+
+
+def _ledger(ledger: Sequence[tuple[str, int, str]], top: float, longest: float) -> Iterator[Mark]:
+    """A bar for each kind of message, the largest ``longest`` pixels long."""
+    most = max((nbytes for _, nbytes, _ in ledger), default=0) or 1
+    yield Words(8, top + 4, "bytes sent by the current run, headers included", bold=True)
+    for row, (name, nbytes, words) in enumerate(ledger):
+        y = top + 12 + 22 * row
+        yield Words(8, y + 12, name)
+        yield Box(130, y, longest, 16, "#f0f0f0")
+        yield Box(130, y, longest * nbytes / most, 16, "#555555")
+        yield Words(138 + longest, y + 12, words)
+
+
+def _samples(samples: Sequence[Sample], left: float, top: float) -> Iterator[Mark]:
+    """A row for each text: the bytes before it, and how it begins; the last row is the latest."""
+    yield Words(left, top + 4, "text of the model, and the bytes sent before", bold=True)
+    if not samples:
+        yield Words(left, top + 4 + _ROW, "nothing yet")
+    for row, sample in enumerate(samples, 1):
+        y, latest = top + 4 + _ROW * row, row == len(samples)
+        yield Words(left + 58, y, sample.words, "end", 11, bold=latest)
+        yield Words(left + 68, y, _in_one_line(sample.text), size=11, bold=latest)
+
+
+def _in_one_line(text: str) -> str:
+    r"""The beginning of a text, with signs for what ends a line or cannot be seen.
+
+    >>> _in_one_line("The first.\nThe\tnext")
+    'The\xa0first.↵The·next'
+    """
+    signs = {"\n": "↵", " ": "\xa0"}  # SVG draws several plain spaces as one
+    return "".join(signs.get(c, c if c.isprintable() else "·") for c in text[:_LETTERS])
+
+
+def _strips(picture: Picture, frame: Frame, top: float) -> Iterator[Mark]:
+    base = top - 8
+    for strip in picture.strips:
+        base += 30
+        yield Words(frame.left - 6, base - 4, strip.words, "end")
+        for start, end, state in merge_short(strip.segments, frame.x_axis.high, 200):
+            look, x = picture.looks[state], frame.x(start - 1)
+            width, height = frame.x(end) - x, 22 * look.height
+            yield Box(x, base - height, max(width, 0.8), height, look.color)
+            if width > 9:
+                yield Words(x + width / 2, base - 3, state, "middle", 11)
+        yield Stroke([(frame.left, base), (frame.right, base)])
+    x, y = frame.left, base + 16
+    for state, look in picture.looks.items() if picture.strips else ():
+        words = f"{state} {look.words}"
+        yield Box(x, y - 12 * look.height, 10, 12 * look.height, look.color)
+        yield Words(x + 14, y, words, size=11)
+        x += 30 + 6.2 * len(words)
+
+
+def merge_short(
+    segments: Iterable[tuple[int, int, str]], until: float, columns: int
+) -> list[tuple[int, int, str]]:
+    """At most ``columns`` segments, each with the state that fills most of it."""
+    segments = list(segments)
+    if len(segments) <= columns:
+        return segments
+    width = math.ceil(until / columns)
+    filled: dict[int, dict[str, int]] = {}
+    for start, end, state in segments:
+        for column in range((start - 1) // width, (end - 1) // width + 1):
+            part = min(end, (column + 1) * width) - max(start, column * width + 1) + 1
+            states = filled.setdefault(column, {})
+            states[state] = states.get(state, 0) + part
+    merged: list[tuple[int, int, str]] = []
+    for column, states in filled.items():
+        state = max(states, key=states.__getitem__)
+        start, end = column * width + 1, min((column + 1) * width, segments[-1][1])
+        if merged and merged[-1][2] == state:
+            start = merged.pop()[0]
+        merged.append((start, end, state))
+    return merged

@@ -1,0 +1,297 @@
+"""A lab on the screen: sliders and buttons, and the picture below them.
+
+Here widgets are only connected: what a button does is a method of the lab (steering.py), and what
+is shown is put together by picture.py and layout.py. The picture is SVG while it changes, PNG
+afterwards; how it gets into the page stands in plots.below_controls. The panel needs ipywidgets,
+7.7 or newer.
+"""
+
+import html
+import math
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from fltoolkit_course.labs.board import Control
+from fltoolkit_course.labs.layout import lay_out
+from fltoolkit_course.labs.picture import Trace, compose, status_in_words
+from fltoolkit_course.labs.steering import Steering
+from fltoolkit_course.plots.drawing import Graphic
+from fltoolkit_course.plots.live import throttled
+
+_SHARE = 1 / 40  # the part of the time that drawing may take while a run trains
+_SECONDS_AT_REST = 0.4  # after which the SVG is replaced with a PNG
+_ACTS = {
+    "now": "acts on the running training, from the next record on",
+    "at start": "acts at the next Start",
+    "on view": "changes what is shown, not the training",
+}
+_SPEEDS = (10, 20, 50, 100, 200, 500, math.inf)  # steps per second
+
+
+def _speeds(now: float) -> list[tuple[str, float]]:
+    """What the menu offers: each speed in words, ``now`` among them."""
+    speeds = sorted({*_SPEEDS, now})
+    return [("full" if speed == math.inf else f"{speed:g}", speed) for speed in speeds]
+
+
+class Panel:
+    """The controls and the picture of a lab; display it as the last line of a cell.
+
+    ``controls`` holds the widgets by the lab's settings, ``buttons`` by name: start, pause, step,
+    stop, reset, script. Moving a widget calls ``lab.set``, and ``lab.set`` from another cell moves
+    the widget.
+
+    >>> from fltoolkit_course.labs.threshold import ThresholdLab
+    >>> lab = ThresholdLab(num_epochs=1)
+    >>> panel = Panel(lab)
+    >>> panel.controls["bits_up"].value = 8  # as a reader moves the slider
+    >>> lab.values["bits_up"], sorted(panel.buttons)
+    (8, ['pause', 'reset', 'script', 'start', 'step', 'stop'])
+    """
+
+    def __init__(self, lab: Steering):
+        try:
+            import ipywidgets
+        except ImportError as error:
+            raise ImportError(
+                'the panel needs ipywidgets: pip install "fltoolkit[lab]"; without it use the '
+                "lab's methods: lab.run(), lab.set(...), lab.script()"
+            ) from error
+        self.lab = lab
+        self._traces: dict[int, Trace] = {}  # by run number
+        self._shown = False
+        self._draw_if_due = throttled(lambda: self._update(png=False), _SHARE)
+        self._status: tuple[Any, ...] = ()
+        self._values = dict(lab.values)  # as the controls have them
+        self._drawing, self._wiring = threading.Lock(), threading.RLock()
+        self._timer = threading.Timer(0, self._rest)
+        self._make_controls(ipywidgets)
+        self._refresh()
+        lab.listen(self._changed)
+
+    # ------------------------------------------------------------------ what is on the screen
+
+    def _make_controls(self, widgets: Any) -> None:
+        lab, self.buttons = self.lab, self._buttons(widgets)
+        self.speed = widgets.Dropdown(
+            options=_speeds(lab.steps_per_second),
+            value=lab.steps_per_second,
+            description=f"{lab.board.record or lab.board.step}s per second",
+            style={"description_width": "initial"},
+            layout={"width": "15em"},
+        )
+        self.speed.observe(self._paced, "value")
+        self.controls = {key: self._control(widgets, key) for key in lab.settings}
+        self.note = widgets.HTML()
+        self.code = widgets.HTML()
+
+        def part(acts: str) -> list[Any]:
+            return [w for key, w in self.controls.items() if lab.settings[key].acts == acts]
+
+        row = {"flex_flow": "row wrap", "align_items": "center"}
+        rows = [widgets.Box([*self.buttons.values(), self.speed], layout=row)]
+        if sliders := [*part("now"), *part("on view")]:
+            words = widgets.HTML("<b>Act on the running training:</b>", layout={"height": "22px"})
+            rows += [words] * bool(part("now"))
+            rows.append(widgets.Box(sliders, layout=row))
+        if lists := part("at start"):
+            words = widgets.HTML("<b>Act at the next Start:</b>")
+            rows.append(widgets.Box([words, *lists], layout=row))
+        from fltoolkit_course.plots.below_controls import BelowControls
+
+        self._below = BelowControls(*rows, self.note, self.code)
+        self.widget = self._below.widget
+
+    def _buttons(self, widgets: Any) -> dict[str, Any]:
+        def button(words: str, icon: str, tooltip: str, press: Callable[[], Any]) -> Any:
+            made = widgets.Button(description=words, icon=icon, tooltip=tooltip)
+            made.layout.width = "7.5em"
+            made.on_click(lambda _: self._press(press))
+            return made
+
+        lab = self.lab
+        return {
+            "start": button("Start", "play", "begin a run, or go on", lab.start),
+            "pause": button("Pause", "pause", "hold still; sliders can be moved", lab.pause),
+            "step": button("Step", "step-forward", "one record, then pause", lab.step),
+            "stop": button("Stop", "stop", "end this run, keep its curves", lab.stop),
+            "reset": button("Reset", "trash", "stop, and forget all runs", lab.reset),
+            "script": button("Script", "code", "this run as Python code", self._script),
+        }
+
+    def _control(self, widgets: Any, key: str) -> Any:
+        """A slider if it acts at once, a list if at the next start; a checkbox for on and off."""
+        setting: Control = self.lab.settings[key]
+        options = [(setting.say(option), option) for option in setting.options]
+        place = list(setting.options).index(self.lab.values[key])  # ipywidgets shows no value None
+        look = {"options": options, "index": place, "description": setting.words}
+        if all(isinstance(option, bool) for option in setting.options):
+            made = widgets.Checkbox(
+                value=self.lab.values[key],
+                description=setting.words,
+                indent=False,
+                layout={"width": f"{4 + 0.55 * len(setting.words):.3g}em"},
+            )
+        elif setting.acts == "at start":
+            letters = len(setting.words) + max(len(words) for words, _ in options)
+            made = widgets.Dropdown(
+                **look,
+                style={"description_width": "initial"},
+                layout={"width": f"{4 + 0.55 * letters:.3g}em"},
+            )
+        else:
+            made = widgets.SelectionSlider(
+                **look,
+                continuous_update=False,  # a move is where the slider is let go
+                style={"description_width": "initial"},  # all words, and the slider gets the rest
+                layout={"width": "27.5em", "max_width": "98%"},  # three beside each other
+            )
+        made.tooltip = f"{setting.words}: {_ACTS[setting.acts]}"  # ipywidgets 7 shows none
+        made.observe(lambda change: self._moved(key, change["new"]), "value")
+        return made
+
+    def _ipython_display_(self) -> None:
+        with self._drawing:
+            self._below.show(*self.draw().png())
+            self._shown = True
+
+    # ------------------------------------------------------------------ from the screen
+
+    def _press(self, action: Callable[[], Any]) -> None:
+        try:
+            action()
+        except Exception as error:  # Jupyter does not show the error of a callback
+            self._say(f"{type(error).__name__}: {error}", urgent=True)
+
+    def _moved(self, key: str, value: Any) -> None:
+        if value is None:  # ipywidgets takes it for no choice, and would show an empty list
+            self.controls[key].index = list(self.lab.settings[key].options).index(None)
+        if value != self.lab.values[key]:  # else it was the lab that moved the control
+            self._press(lambda: self.lab.set(key, value))
+
+    def _paced(self, change: Any) -> None:
+        self.lab.pace(change["new"])
+
+    def _script(self) -> None:
+        """Show the code of the latest run, or hide it again."""
+        if self.code.value:
+            self.code.value = ""
+            return
+        self.code.value = (
+            "<p>This code does the run again, moves included. <code>print(lab.script())</code> "
+            'prints it in a cell.</p><pre tabindex="0" style="line-height:1.3; padding:0.5em; '
+            f'border:1px solid #999; overflow:auto">{html.escape(self.lab.script())}</pre>'
+        )
+
+    # ------------------------------------------------------------------ to the screen
+
+    def _changed(self) -> None:
+        """Called after each record, move and change of status, often and from any thread."""
+        run = self.lab.current
+        status: tuple[Any, ...] = ()
+        if run:  # and what decides whether it repeats an earlier one
+            status = (run.number, run.status, len(run.moves), *run.settings.values())
+        running = run is not None and run.status == "running"
+        news, self._status = status != self._status, status
+        moved = self.lab.values != self._values
+        paced = self.lab.steps_per_second != self.speed.value
+        if news or moved or paced:
+            self._refresh()
+        if paced and not (news or moved):
+            return  # the picture does not show the speed
+        if not self._shown:
+            return
+        if running:
+            if not self._drawing.locked():
+                self._draw_if_due()
+        elif news and run is not None and run.runner.over:
+            self._update(png=True)
+        else:
+            self._update(png=False)
+            self._timer.cancel()
+            self._timer = threading.Timer(_SECONDS_AT_REST, self._rest)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _rest(self) -> None:
+        """Nothing has changed for a while: show the picture as PNG, which can be saved."""
+        run = self.lab.current
+        if run is None or run.status != "running":
+            self._update(png=True)
+
+    def _update(self, png: bool) -> None:
+        """Draw again. An error of drawing is shown, and does not end the training."""
+        try:
+            with self._drawing:
+                drawing = self.draw()
+                self._below.update(*(drawing.png() if png else drawing.html()))
+        except Exception as error:
+            self._say(f"cannot draw: {type(error).__name__}: {error}", urgent=True)
+
+    def draw(self) -> Graphic:
+        """The picture of the lab at this moment."""
+        kept = {}
+        for run in self.lab.runs:
+            trace = self._traces.get(run.number)
+            if trace is None or trace.history is not run.history:  # numbers begin anew at a reset
+                trace = Trace(self.lab.board, run.history, run.training.channel)
+            trace.catch_up()
+            kept[run.number] = trace
+        self._traces = kept
+        return lay_out(compose(self.lab, kept))
+
+    def _refresh(self) -> None:
+        """Bring buttons, sliders and the line of text up to date."""
+        run = self.lab.current
+        going = run is not None and not run.runner.over
+        running = going and run is not None and run.status == "running"
+        can = {
+            "start": not running,
+            "pause": running,
+            "step": not running,
+            "stop": going,
+            "reset": bool(self.lab.runs),
+            "script": run is not None,
+        }
+        with self._wiring:
+            if (pace := self.lab.steps_per_second) != self.speed.value:
+                self.speed.unobserve(self._paced, "value")  # new options choose the first one
+                self.speed.options = _speeds(pace)
+                self.speed.value = pace
+                self.speed.observe(self._paced, "value")
+            for name, enabled in can.items():
+                self.buttons[name].disabled = not enabled
+            self.buttons["start"].description = "Resume" if going and not running else "Start"
+            for key, value in self.lab.values.items():
+                if value != self._values[key]:
+                    self._values[key] = self.controls[key].value = value
+            self._say(self._words())
+
+    def _words(self) -> str:
+        """The status and all settings in words, for readers who cannot see the sliders."""
+        lab, run = self.lab, self.lab.current
+        doing = f"run {run.number} running" if run and run.status == "running" else ""
+        words = f"{doing or status_in_words(lab)}: " + ", ".join(
+            lab.say(key, value) for key, value in lab.values.items()
+        )
+        if run and (other := lab.repeated(run)):
+            change = "choose another seed" if "seed" in lab.settings else "move a control"
+            words += (
+                f". Run {run.number} repeats run {other.number}: the same settings and the same "
+                f"random numbers send the same bytes. To see something new, {change}."
+            )
+        return words
+
+    def _say(self, words: str, urgent: bool = False) -> None:
+        """A line that screen readers read out when it changes; an error has a folded traceback."""
+        run, folded = self.lab.current, ""
+        if run is not None and run.runner.error is not None:
+            urgent, words = True, f"{status_in_words(self.lab)}: {run.runner.message}"
+            trace = html.escape(run.runner.traceback)
+            folded = f"<details><summary>traceback</summary><pre>{trace}</pre></details>"
+        color = "#b00020" if urgent else "inherit"
+        self.note.value = (
+            f'<div role="status" aria-live="polite" style="color:{color}; line-height:1.4">'
+            f"{html.escape(words)}</div>{folded}"
+        )

@@ -1,0 +1,76 @@
+"""The answers of notebook 04. Try to answer before you look."""
+
+from fltoolkit_course.comparison import near
+from fltoolkit_course.guesses import AT_LEAST_0, Between
+from fltoolkit_course.notebook import Answer, Notebook
+
+notebook = Notebook(
+    "04",
+    "Federated averaging",
+    guesses={
+        "Bytes of one round?": AT_LEAST_0,
+        "Distance with the plain mean?": AT_LEAST_0,
+        "Share of the bytes?": AT_LEAST_0,
+        "Agreement?": Between(-1, 1),
+        "Times sooner?": AT_LEAST_0,
+        "Averages, if the one before is fetched?": AT_LEAST_0,
+        "Federated over split?": AT_LEAST_0,
+    },
+)
+bill, card = notebook.bill, notebook.card
+check, predict = notebook.check, notebook.predict
+
+
+@notebook.answer("the server's new weight")
+def new_weight() -> Answer:
+    return Answer(
+        (30 * 1.0 + 10 * 5.0) / (30 + 10),
+        hints={
+            3.0: "That is the plain mean. The first client has three times as many images.",
+            4.0: "The other way round: who has more images counts more.",
+            80.0: "That is the sum. Divide it by the number of all images.",
+        },
+    )
+
+
+@notebook.answer("staleness")
+def staleness(*, joined: int) -> Answer:
+    """``joined``: the round in which the update counted; it started from the model of round 0."""
+    return Answer(
+        joined,
+        hints={
+            joined - 1: "Round 1 ends at second 2. Has Cem's update arrived by then?",
+            joined + 1: "Round 2 lasts from second 2 to second 3.",
+            2.5: "That is a time in seconds. Staleness is counted in rounds.",
+        },
+    )
+
+
+@notebook.answer("images a client")
+def images_a_client(*, num_parameters: int, cut_width: int) -> Answer:
+    equal = num_parameters / cut_width
+    return Answer(
+        num_parameters // cut_width + 1,
+        hints=[
+            (lambda a: a == num_parameters // cut_width, "Here split learning still costs less."),
+            (near(equal, 0.1), "There both cost the same. Which is the next number?"),
+            (near(2 * equal, 2), "Both send in two directions."),
+            (near(num_parameters, 2), "One image is 64 values at the cut, not one."),
+        ],
+    )
+
+
+@notebook.answer("bytes of 20 rounds of one")
+def twenty_rounds_of_one(*, one_round: int, num_parameters: int) -> Answer:
+    """20 rounds of one client send what one round of 20 clients sends."""
+    values = 20 * 2 * num_parameters * 4
+    return Answer(
+        one_round,
+        hints={
+            values: "The values are right. Headers count too.",
+            values // 2: "That is one direction, without headers.",
+            one_round // 2: "That is one direction.",
+            20 * one_round: "That is with 20 clients in each round.",
+            one_round // 20: "That is one round. There are 20.",
+        },
+    )

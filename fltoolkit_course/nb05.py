@@ -1,0 +1,94 @@
+"""The answers of notebook 05. Try to answer before you look."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fltoolkit.codecs.base import Codec
+from fltoolkit_course.comparison import near
+from fltoolkit_course.guesses import AT_LEAST_0, PERCENT, Between
+from fltoolkit_course.notebook import Answer, Notebook
+
+notebook = Notebook(
+    "05",
+    "Quantization",
+    guesses={
+        "Largest error, in percent of the range?": PERCENT,
+        "Mibit a round with true 8 bits?": AT_LEAST_0,
+        "Accuracy with stochastic rounding?": PERCENT,
+        "Which direction suffers most from one bit?": (
+            "activations",
+            "gradients",
+            "update",
+            "model",
+        ),
+        "Bits per value with Entropy?": AT_LEAST_0,
+        "Points gained by growing?": Between(-100, 100),
+    },
+)
+bill, card = notebook.bill, notebook.card
+check, predict = notebook.check, notebook.predict
+
+
+@notebook.answer("bits in use")
+def bits_in_use(*, per_value: float) -> Answer:
+    return Answer(
+        8 / per_value * 32,
+        tolerance=0.02,  # the printed number has two digits, so this is 28 to three or four
+        hints=[
+            (lambda a: a == 32, "Then a value would take 8 bits."),
+            (lambda a: round(a) == 4, "That is how many are not in use."),
+            (
+                near(per_value, 0.01),
+                "Those are the bits per value. Which fraction is the code of 8 bits?",
+            ),
+        ],
+    )
+
+
+@notebook.answer("stochastic levels")
+def stochastic_levels(*, x: Tensor, u: Tensor) -> Answer:
+    """``x`` in steps above the least value; both rules with the right probability are right."""
+    floor = x.floor()
+    above = x - floor
+    rules = {"": [u < above, u >= 1 - above]}
+    rules["chance: this still rounds to the nearest level"] = [above >= 0.5]
+    rules["chance: this always rounds down"] = [torch.zeros_like(above, dtype=torch.bool)]
+    rules["chance: this always rounds up"] = [above > 0]
+    rules["the other probability: 0.3 of a step above a level goes up in 3 of 10 cases"] = [
+        u > above,
+        u <= 1 - above,
+    ]
+
+    def read(answer: Any) -> list[str]:
+        if not isinstance(answer, Tensor):
+            raise ValueError(f"This is a {type(answer).__name__} where a tensor should be.")
+        if answer.shape != x.shape:
+            raise ValueError(f"Its shape is {tuple(answer.shape)}, and w has {tuple(x.shape)}.")
+        up = answer.double() - floor
+        if not bool(((up == 0) | (up == 1)).all()):
+            return ["one of the two levels beside each value"]
+        for words, ups in rules.items():
+            # where u nearly equals the fraction, rounding errors decide
+            if any(float(((up == 1) != wanted).double().mean()) < 1e-3 for wanted in ups):
+                return [words] if words else []
+        return ["random numbers u that decide"]
+
+    return Answer([], read=read)
+
+
+@notebook.answer("gradients rescued")
+def gradients_rescued(*, score: float, real_bits: float, full: float) -> Answer:
+    """Accuracy and bits per value with the reader's codec, and the accuracy without a codec."""
+    conditions = {
+        "accuracy (within 2 points of full precision)": score >= full - 0.02,
+        "fewer bits (0.5 at most)": real_bits <= 0.5,
+    }
+
+    def read(answer: Any) -> list[str]:
+        if isinstance(answer, type) or not isinstance(answer, Codec):
+            raise ValueError(f"{answer!r} is no codec: try Pipeline(Quantize(2), Entropy()).")
+        return [words for words, met in conditions.items() if not met]
+
+    return Answer([], read=read)

@@ -1,0 +1,83 @@
+"""The answers of notebook 07. Try to answer before you look."""
+
+from collections.abc import Mapping, Sequence
+
+from fltoolkit.cost import advise, measure
+from fltoolkit.models import splitnn_mlp
+from fltoolkit_course._reading import without_marks
+from fltoolkit_course.comparison import near
+from fltoolkit_course.guesses import AT_LEAST_0, Between
+from fltoolkit_course.notebook import Answer, Notebook
+from fltoolkit_research.analysis import Point
+
+notebook = Notebook(
+    "07",
+    "The trade-off",
+    guesses={
+        "How many times fewer bytes for 90 %?": AT_LEAST_0,
+        "FedAvg's bytes over FedPAQ's?": AT_LEAST_0,
+        "How many times as long?": AT_LEAST_0,
+        "Points that suggest is ahead?": Between(-100, 100),
+    },
+)
+bill, card = notebook.bill, notebook.card
+check, predict = notebook.check, notebook.predict
+
+
+@notebook.answer("cheapest with 93 %")
+def cheapest(*, found: Sequence[Point]) -> Answer:
+    """The point of the sweep with the fewest bytes whose accuracy is at least 93 %."""
+    names = {without_marks(p.name): p.name for p in found}
+    enough = [p for p in sorted(found, key=lambda p: p.nbytes) if p.value >= 0.93]
+
+    def read(answer: object) -> object:
+        if not isinstance(answer, str):
+            return answer
+        if without_marks(answer) not in names:
+            raise ValueError(f"No setting is called {answer!r}. Copy a name from the table.")
+        return names[without_marks(answer)]
+
+    return Answer(
+        enough[0].name,
+        hints=[
+            (lambda name: name in {p.name for p in enough}, "It reached 93 %; another sent less."),
+            (lambda name: name in names.values(), "That one did not end with 93 %."),
+            (lambda name: True, "Write the name of a setting, in quotation marks."),
+        ],
+        read=read,
+    )
+
+
+@notebook.answer("seconds")
+def seconds_on_link(*, record: Mapping[str, float]) -> Answer:
+    """Bytes at 1 MB/s and 50 ms for each message that waits for the one before."""
+    sending, waiting = record["nbytes"] / 1e6, record["num_waits"] * 0.05
+    right = sending + waiting
+    return Answer(
+        right,
+        tolerance=0.5,
+        hints=[
+            (near(sending, 0.5), "That is the time of the bytes. Add the waiting."),
+            (near(waiting, 0.5), "That is the waiting. Add the time of the bytes."),
+            (near(sending + 50 * record["num_waits"], 0.5), "50 ms are 0.05 seconds."),
+            (near(right / 60, 0.01), "In seconds, please, not in minutes."),
+        ],
+    )
+
+
+@notebook.answer("clients")
+def clients() -> Answer:
+    """The number of clients from which split learning sends less, with the cut at 2."""
+    at = {}
+    for cut in (2, 4):
+        cost = measure(splitnn_mlp(784, 10, seed=0), (784,), cut=cut)
+        advice = advise(cost, num_samples=60_000, num_clients=10, epochs=1, rounds=1)
+        at[cut] = advice.crossover_clients or 0
+    return Answer(
+        at[2],
+        hints=[
+            (lambda a: a == at[4], "That is with the cut at 4, where 640 values cross."),
+            (near(at[4] / 5, 1), "A fifth of the values, and a smaller bottom too."),
+            (lambda a: a == 10, "That is num_clients; look at crossover_clients."),
+        ],
+    )

@@ -1,0 +1,95 @@
+"""The answers of notebook 08. Try to answer before you look."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fltoolkit_course.comparison import near
+from fltoolkit_course.guesses import ANY, AT_LEAST_0, PERCENT, SHARE, Between
+from fltoolkit_course.notebook import Answer, Notebook
+
+notebook = Notebook(
+    "08",
+    "What leaks",
+    guesses={
+        "Explained variance of the victims' images?": Between(high=1),
+        "How much less is explained at 8 bits?": ANY,
+        "Left with positions alone?": AT_LEAST_0,
+        "Distance correlation with noise?": SHARE,
+        "Accuracy with noise 4?": PERCENT,
+        "How much less is explained?": ANY,
+        "AUC of the lengths?": SHARE,
+    },
+)
+bill, card = notebook.bill, notebook.card
+check, predict = notebook.check, notebook.predict
+
+
+@notebook.answer("explained variance")
+def by_hand() -> Answer:
+    """Mean squared errors of 0.3 for the guesses and 0.8 for the mean image."""
+    return Answer(
+        1 - 0.3 / 0.8,
+        tolerance=0.005,
+        hints=[
+            (near(0.375, 0.005), "That is the share that is still missing."),
+            (near(0.5, 0.005), "It is a ratio of the two errors, no difference."),
+            (near(62.5, 0.5), "As a number up to 1, please, not in per cent."),
+            (lambda a: a < 0, "The error of the mean image stands below the line."),
+        ],
+    )
+
+
+@notebook.answer("AUC")
+def five_of_six() -> Answer:
+    """Of six pairs five are the right way round."""
+    return Answer(
+        5 / 6,
+        tolerance=0.005,
+        hints=[
+            (lambda a: a == 5, "That many pairs are right. As a share of all pairs?"),
+            (near(2 / 3, 0.01), "Count pairs: there are six."),
+            (lambda a: a == 1, "The positive 3 is below the negative 4."),
+            (near(1 / 6, 0.01), "That is the share of the wrong pairs."),
+        ],
+    )
+
+
+@notebook.answer("explained variance at cut 2")
+def shorter_bottom(*, at_2: float, at_4: float) -> Answer:
+    """Both values as measured in the notebook."""
+    return Answer(
+        at_2,
+        tolerance=0.002,
+        hints=[
+            (lambda a: abs(a - at_4) <= 0.002, "That is the cut at 4: pass cut=2 to trained."),
+            (near(100 * at_2, 0.5), "As a number up to 1, please, not in per cent."),
+            (near(at_4 / 5, 0.01), "Width is not what decides. Measure it."),
+        ],
+    )
+
+
+@notebook.answer("spent wisely")
+def spent_wisely(*, attack: Callable[..., Any]) -> Answer:
+    """``attack(codec, weight)`` trains, attacks and returns what `describe_leak` returns."""
+
+    def read(answer: Any) -> list[str]:
+        if not isinstance(answer, tuple | list) or len(answer) != 2:
+            raise ValueError("Write two things in parentheses: (a codec, a weight for NoPeek).")
+        leak = attack(*answer)
+        print(leak.sentence)
+        met = {
+            "less explained": leak.explained_variance <= 0.5,
+            "accuracy": leak.accuracy >= 0.92,
+            "fewer bytes": leak.nbytes <= 400,
+        }
+        return [words for words, fine in met.items() if not fine]
+
+    return Answer(
+        [],
+        hints=[
+            (lambda a: "fewer bytes" in a, "After Noise(...), a Quantize(...) costs little."),
+            (lambda a: "accuracy" in a, "Bob needs more: less noise, more bits, a smaller weight."),
+            (lambda a: a, "Bob sees too much. NoPeek makes it faint, and noise covers it."),
+        ],
+        read=read,
+    )

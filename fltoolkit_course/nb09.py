@@ -1,0 +1,81 @@
+"""The answers of notebook 09. Try to answer before you look."""
+
+import re
+from typing import Any
+
+from fltoolkit_course.comparison import near
+from fltoolkit_course.guesses import AT_LEAST_0
+from fltoolkit_course.notebook import Answer, Notebook
+
+notebook = Notebook(
+    "09",
+    "Private owners",
+    guesses={
+        "Bytes on the Drive, 32 bits over 8 bits?": AT_LEAST_0,
+        "Minutes with the loss gate?": AT_LEAST_0,
+        "Bytes of one update?": AT_LEAST_0,
+    },
+)
+bill, card = notebook.bill, notebook.card
+check, predict = notebook.check, notebook.predict
+
+
+@notebook.answer("refused with an error")
+def refused() -> Answer:
+    """Attempts 1 to 4: the fifth fails silently, the sixth works."""
+
+    def read(answer: Any) -> Any:
+        """How many, or which ones: 4, [1, 2, 3, 4] or "1, 2, 3, 4"."""
+        if isinstance(answer, str):
+            numbers = [int(digits) for digits in re.findall(r"\d+", answer)]
+            if not numbers:
+                raise ValueError("Write how many, as a number, or which ones: [1, ...].")
+            answer = numbers[0] if len(numbers) == 1 else numbers
+        if isinstance(answer, list | tuple | set):
+            return len(answer) if set(answer) <= {1, 2, 3, 4} else sum(map(int, answer)) + 100
+        return answer
+
+    return Answer(
+        4,
+        hints=[
+            (lambda a: a == 5, "Who writes without permission gets no error."),
+            (lambda a: a == 6, "Number 6 works, on one computer."),
+            (lambda a: a >= 100, "Numbers 5 and 6 gave no error to the one who tried."),
+            (lambda a: a < 4, "Read the outputs again: an error is printed with its name."),
+        ],
+        read=read,
+    )
+
+
+@notebook.answer("our bytes")
+def half_is_ours(*, ours: int, on_the_drive: int) -> Answer:
+    """Our bytes are as many as those of the envelope, which an empty message shows."""
+    return Answer(
+        on_the_drive - ours,
+        tolerance=300,
+        hints=[
+            (
+                lambda a: abs(a - 2 * on_the_drive) <= 300,
+                "That is all of it. Our half is as large as the envelope.",
+            ),
+            (
+                lambda a: abs(a - on_the_drive / 2) <= 300,
+                "Then the envelope would be two thirds of all, and it does not shrink.",
+            ),
+            (lambda a: a == ours, "That is our part of the empty message."),
+        ],
+    )
+
+
+@notebook.answer("seconds")
+def seconds_of_messages(*, num_messages: int) -> Answer:
+    """One for each message: five rounds, two owners, a model and an update each."""
+    return Answer(
+        num_messages,
+        hints=[
+            (lambda a: a == num_messages / 2, "The model goes out as well."),
+            (lambda a: a == 5, "Each owner gets a message and sends one, in each round."),
+            (near(num_messages / 60, 0.01), "In seconds, please."),
+            (lambda a: a == 2 * num_messages, "Two owners, two messages each: 4 per round."),
+        ],
+    )

@@ -1,0 +1,50 @@
+"""The answers of notebook 10. Try to answer before you look."""
+
+from fltoolkit_course.comparison import near
+from fltoolkit_course.guesses import AT_LEAST_0
+from fltoolkit_course.notebook import Answer, Notebook
+
+notebook = Notebook(
+    "10",
+    "Beyond one machine",
+    guesses={
+        "How many times as long?": AT_LEAST_0,
+        "When does she know?": ("at once", "after the timeout"),
+        "Seconds of waiting with 60 % of the steps in state C?": AT_LEAST_0,
+    },
+)
+bill, card = notebook.bill, notebook.card
+check, predict = notebook.check, notebook.predict
+
+
+@notebook.answer("bytes of an envelope")
+def envelope(*, extra: int, num_messages: int) -> Answer:
+    """All envelopes have the same size; the remainder of the division are the greetings."""
+    right = extra // num_messages
+    return Answer(
+        right,
+        hints=[
+            (lambda a: a == extra, "That is all of them together: divide by the messages."),
+            (
+                lambda a: 0 < a - right < 1,
+                "The greetings are still in it. All envelopes are alike, so one is a whole number.",
+            ),
+            (near(extra / 2, 1), "Divide by the number of messages, not of parties."),
+        ],
+    )
+
+
+@notebook.answer("seconds of waiting")
+def waiting_in_split() -> Answer:
+    """15 epochs of 23 batches, two messages per batch, 20 ms each."""
+    right = 15 * 23 * 2 * 0.020
+    return Answer(
+        right,
+        tolerance=0.05,
+        hints=[
+            (near(right / 2, 0.05), "Each batch has two messages."),
+            (near(right / 100, 0.005), "That is on one machine."),
+            (near(1000 * right, 50), "In seconds, please, not in milliseconds."),
+            (near(right / 15, 0.05), "That is one epoch."),
+        ],
+    )

@@ -1,0 +1,52 @@
+"""The answers of notebook 14. Try to answer before you look."""
+
+from collections.abc import Sequence
+
+from fltoolkit_contest.referee import bound as bound_of
+from fltoolkit_contest.slots import charge
+from fltoolkit_course.guesses import AT_LEAST_0, PERCENT
+from fltoolkit_course.notebook import Answer, Notebook
+
+notebook = Notebook(
+    "14",
+    "The megabyte cup",
+    guesses={
+        "Accuracy after the first eighth, in %?": PERCENT,
+        "Bytes at 95 %?": AT_LEAST_0,
+        "Points between mean and bound?": AT_LEAST_0,
+    },
+)
+card, check, predict = notebook.card, notebook.check, notebook.predict
+
+
+@notebook.answer("bytes of an exchange")
+def bytes_of_an_exchange(*, num_owners: int, down: int, up: int) -> Answer:
+    """Each owner gets a message and answers; each message is charged its length, too."""
+    return Answer(
+        num_owners * (charge(down) + charge(up)),
+        hints={
+            num_owners * up: "Nothing is free: what does a message cost besides its bytes?",
+            num_owners * (down + up): "The length of each message is charged, too.",
+            charge(down) + charge(up): "That is one owner. Each of them is charged.",
+            num_owners * charge(up): "The server's empty messages cost something, too.",
+            charge(down) + num_owners * charge(up): "The server's message reaches every owner.",
+        },
+    )
+
+
+@notebook.answer("the bound of five runs")
+def bound_of_five(*, scores: Sequence[float]) -> Answer:
+    """The mean less t s / sqrt(n), with t = 2.132."""
+    mean = sum(scores) / len(scores)
+    bound = bound_of(scores)
+    spread = (mean - bound) / 2.132
+    return Answer(
+        bound,
+        tolerance=0.0003,
+        hints={
+            mean: "That is the mean. How sure is it?",
+            min(scores): "That is the worst run. The bound is about the mean.",
+            mean - spread: "That is one standard error below the mean: t is 2.132.",
+            mean - 2.132 * spread * len(scores) ** 0.5: "The mean of five varies less than one.",
+        },
+    )

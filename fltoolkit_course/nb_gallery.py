@@ -1,0 +1,83 @@
+"""The answers of the codec gallery. Try to answer before you look."""
+
+import torch
+from torch import Tensor
+
+from fltoolkit.codecs.pipeline import Pipeline
+from fltoolkit.codecs.quantize import Quantize
+from fltoolkit_course._reading import read_answer
+from fltoolkit_course.guesses import AT_LEAST_0, PERCENT, SHARE, Between
+from fltoolkit_course.notebook import Answer, Notebook
+
+notebook = Notebook(
+    "gallery",
+    "Codec gallery",
+    guesses={
+        "Bytes of the activations with 4 bits per value?": AT_LEAST_0,
+        "Bits per value for the activations?": AT_LEAST_0,
+        "Mean of what arrives?": SHARE,
+        "Levels that the others use?": Between(0, 16),
+        "Percentage kept?": PERCENT,
+    },
+    file="codec_gallery",
+)
+card, check, predict = notebook.card, notebook.check, notebook.predict
+
+
+@notebook.answer("bits per value")
+def three_levels() -> Answer:
+    p = torch.tensor([0.5, 0.25, 0.25], dtype=torch.float64)
+    return Answer(
+        float(-(p * p.log2()).sum()),
+        tolerance=1e-6,
+        hints=[
+            (lambda a: 1.57 < a < 1.6, "That is log2(3): right if all were equally frequent."),
+            (
+                lambda a: a == 2,
+                "With plain numbers for three levels, yes. A may have a shorter code.",
+            ),
+            (lambda a: a == 0.5, "That is A's part of the sum. Add B's and C's."),
+            (lambda a: a == -1.5, "Minus the logarithm: bits are positive."),
+        ],
+    )
+
+
+@notebook.answer("what is still owed")
+def residual(*, update: Tensor, total: Tensor, sent: Tensor) -> Answer:
+    return Answer(
+        40 * update - total,
+        tolerance=1e-4,
+        hints=[
+            (lambda a: torch.equal(a, update - sent), "Almost: that forgets what was owed before."),
+            (lambda a: torch.equal(a, total), "That is what has arrived."),
+            (lambda a: torch.equal(a, sent), "That is the last message."),
+        ],
+    )
+
+
+@notebook.answer("Clip, then Quantize")
+def clip(*, x: Tensor) -> Answer:
+    limit = 3 * float(x.std())
+    codec = Pipeline(Quantize(4))
+    right = codec.decode(codec.encode({"x": x.clamp(-limit, limit)}))["x"]
+    return Answer(
+        right,
+        tolerance=1.05 * 2 * limit / 15,  # a level: std over n or n - 1 may move a value by one
+        hints=[
+            (lambda a: a.abs().max() > 3 * limit, "Nothing is cut off yet: change out[name]."),
+            (lambda a: a.min() >= 0, "Cut on both sides: values beyond - limit as well."),
+            (
+                lambda a: a.abs().max() < limit / 2,
+                "The limit is in standard deviations: sigmas * std.",
+            ),
+        ],
+    )
+
+
+@notebook.answer("at most one bit per value")
+def one_bit() -> Answer:
+    return Answer(
+        0.0,
+        read=lambda bits: max(float(read_answer(bits, 1.0, "bits")) - 1, 0.0),
+        hints=[(lambda a: a > 0, "So many bits per value are beyond the budget of one.")],
+    )

@@ -1,0 +1,216 @@
+"""The first minute of the course: one slider, one curve that moves, one counter of bytes.
+
+Two parties train a small network while the reader watches, and every number that they send has as
+many bits as the slider says. Here: that training, and the panel. Not here: what quantization does
+to a tensor (the panel of codec.py). The panel needs ipywidgets, 7.7 or newer.
+"""
+
+import threading
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import torch
+from torch import nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.codecs.pipeline import Pipeline
+from fltoolkit.codecs.quantize import Quantize
+from fltoolkit.data.batches import Batches
+from fltoolkit.data.datasets import Dataset, load
+from fltoolkit.evaluation import evaluate
+from fltoolkit.history import CHECKED, Record, checked_at_call, evaluated
+from fltoolkit.models import splitnn_mlp
+from fltoolkit.party import SGD, Party
+from fltoolkit.plots.placing import Words
+from fltoolkit.plots.style import COLORS, GREY, INK
+from fltoolkit.split.chain import train_split
+from fltoolkit.units import amount
+from fltoolkit_course.panels._sliders import LOOK, SliderPicture, find_ipywidgets
+from fltoolkit_course.plots.drawing import Area, Axis, Frame, Graphic, Mark, Stroke, symbol
+
+_CHOICES = (1, 2, 3, 4, 6, 8, 16, 32)
+_EPOCHS, _BATCH_SIZE, _EVERY = 10, 32, 15  # _EVERY: so many steps from one test to the next
+
+
+@cache
+def _digits() -> Dataset:
+    return load("digits").flat()
+
+
+@checked_at_call
+def train_in_bits(bits: int) -> Iterator[Record]:
+    """Train two parties on digits, with ``bits`` for each number that crosses the cut.
+
+    Activations are rounded to the nearest level, gradients at random (without bias); 32 bits are
+    float32, as computers keep numbers. Yields a record for each of 30 tests on new images: all
+    ``nbytes`` that have crossed so far, as measured, and the ``accuracy``.
+
+    The records end early if training diverges, which one bit may cause.
+
+    >>> first = next(train_in_bits(8))
+    >>> first["step"], first["nbytes"] > 2 * 15 * 32 * 640  # up and down, a byte for each value
+    (15, True)
+
+    Raises:
+        ValueError: ``bits`` is neither 1 to 16 nor 32.
+    """
+    if bits != 32 and bits not in range(1, 17):
+        raise ValueError(f"bits={bits!r}: choose 1 to 16, or 32 for float32")
+    yield CHECKED
+
+    data, model, parties = _digits(), splitnn_mlp(64, seed=0), []
+    for name, part in (("alice", model[:4]), ("bob", model[4:])):
+        parties.append(Party(name, part, SGD(part.parameters(), lr=0.05), loss_fn=nn.NLLLoss()))
+    rounded = {
+        "activations": Pipeline(Quantize(bits)),
+        "gradients": Pipeline(Quantize(bits, stochastic=True)),
+    } if bits < 32 else {}  # fmt: skip
+    batches: Any = Batches(data.x_train, data.y_train, batch_size=_BATCH_SIZE, seed=0)
+    records = train_split(parties, batches.epochs(_EPOCHS), Channel(rounded))
+    tested = evaluated(records, lambda: evaluate(parties, data.x_test, data.y_test), every=_EVERY)
+    try:
+        for record in tested:
+            if "accuracy" in record:
+                yield {key: record[key] for key in ("step", "nbytes", "accuracy")}
+    except FloatingPointError:  # the loss is no longer finite
+        return
+
+
+class _Run:
+    """One position of the slider: its training, and what was measured so far."""
+
+    def __init__(self, bits: int):
+        self._records = train_in_bits(bits)
+        self.points = [(0.0, 0.1)]  # before training, one digit of ten by chance
+        self.done = False
+
+    def go_on(self) -> None:
+        """Train up to the next test."""
+        record = next(self._records, None)
+        if record is None:
+            self.done = True
+        else:
+            self.points.append((float(record["nbytes"]), float(record["accuracy"])))
+
+
+class Playground:
+    """How much accuracy does a byte buy? A slider, a curve that moves and a counter of bytes.
+
+    Display it as the last line of a cell: ``slider`` chooses the bits, ``draw`` gives what is seen.
+    The curve is a real training (`train_in_bits`): two parties, a cut network, every byte counted.
+    A position that was left before its training had ended goes on when the reader comes back.
+
+    Args:
+        bits: where the slider starts; one of 1, 2, 3, 4, 6, 8, 16 and 32.
+
+    >>> panel = Playground(bits=8)
+    >>> panel.sentence  # nothing was trained yet: one digit of ten is right by chance
+    '8 bits for each number: 0 B sent, 10.0 % of new digits read'
+    """
+
+    def __init__(self, bits: int = 32):
+        ipywidgets = find_ipywidgets("fltoolkit_course.panels.train_in_bits(8)")
+        if bits not in _CHOICES:
+            raise ValueError(f"bits={bits!r} is none of {', '.join(map(str, _CHOICES))}")
+        self.runs = {each: _Run(each) for each in _CHOICES}
+        self.slider = ipywidgets.SelectionSlider(
+            options=[(str(each), each) for each in _CHOICES],
+            value=bits,
+            description="bits for each number that is sent",
+            **LOOK,
+        )
+        self._picture = SliderPicture(self.draw, self.slider)
+        self._lock, self._working = threading.Lock(), False
+        self.slider.observe(self._moved, "value")
+
+    @property
+    def bits(self) -> int:
+        """Where the slider stands."""
+        return int(self.slider.value)
+
+    @property
+    def sentence(self) -> str:
+        """What is seen, in words."""
+        nbytes, accuracy = self.runs[self.bits].points[-1]
+        return (
+            f"{self.bits} bit{'s' * (self.bits > 1)} for each number: "
+            f"{amount('nbytes', nbytes)} sent, {amount('accuracy', accuracy)} of new digits read"
+        )
+
+    def _ipython_display_(self) -> None:
+        """Show the panel, and train at the first position at once, so that something moves."""
+        self._picture.show()
+        self._working = True
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # it is the course's first cell, and a second thread can stall
+        try:
+            self._train()
+        except KeyboardInterrupt:  # the reader has pressed stop: what is drawn stays
+            self._working = False
+        finally:
+            torch.set_num_threads(threads)
+        self._picture.rest()
+
+    def _moved(self, _change: Any) -> None:
+        with self._lock:
+            self._picture.moved()
+            start = not self._working and not self.runs[self.bits].done
+            self._working = self._working or start
+        if start:
+            threading.Thread(target=self._train, daemon=True).start()
+
+    def _train(self) -> None:
+        """Train wherever the slider stands, until that position is done."""
+        while True:
+            with self._lock:
+                run = self.runs[self.bits]
+                if run.done:
+                    self._working = False
+                    return
+            run.go_on()
+            with self._lock:
+                self._picture.moved()
+
+    def _beside_32(self) -> str:
+        """What is saved compared with 32 bits, once both trainings are done; "" before that."""
+        full, run = self.runs[32], self.runs[self.bits]
+        if run is full or not (full.done and run.done):
+            return ""
+        (most, best), (nbytes, accuracy) = full.points[-1], run.points[-1]
+        lost = round(100 * (best - accuracy), 1)
+        points = f"{abs(lost)} points {'lost' if lost > 0 else 'won'}" if lost else "same accuracy"
+        return f"{most / nbytes:.0f} times fewer bytes, {points}"
+
+    def draw(self) -> Graphic:
+        """Accuracy over bytes: this position's curve, and where the others have got to.
+
+        The bytes have a logarithmic axis, on which half as many bits are the same step everywhere.
+        """
+        x, y = Axis("nbytes", 5e4, 1e8, log=True), Axis("accuracy", 0, 1)
+        frame = Frame(x, y, Area(0, 6, 640, 320))
+        marks: list[Mark] = [*frame.grid()]
+        now = self.bits
+        for bits, run in sorted(self.runs.items(), key=lambda item: item[0] == now):
+            if len(run.points) == 1 and bits != now:
+                continue
+            color = COLORS[1] if bits == now else GREY
+            line = frame.points(run.points[1:] or run.points)  # the first has no bytes: no place
+            if len(line) > 1:
+                marks.append(Stroke(line, color, 3 if bits == now else 1))
+            marks.append(symbol(*line[-1], "o", color, color, size=1 if bits == now else 0.5))
+            end = line[-1][0], line[-1][1] - 9
+            marks.append(Words(*end, str(bits), "middle", 13, bold=bits == now, halo=True))
+        nbytes, accuracy = self.runs[now].points[-1]
+        corner = frame.right - 8, frame.low - 84
+        for down, words, size in (
+            (0, amount("nbytes", nbytes), 38),
+            (28, f"sent, with {now} bit{'s' * (now > 1)} for each number", 15),
+            (52, f"{round(100 * accuracy)} of 100 new digits read correctly", 15),
+            (-36, self._beside_32(), 15),
+        ):
+            large = size > 20
+            color = COLORS[1] if large else INK
+            at = corner[0], corner[1] + down
+            marks.append(Words(*at, words, "end", size, color, bold=large, halo=True))
+        return Graphic(640, 326, self.sentence, marks)

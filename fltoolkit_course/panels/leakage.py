@@ -1,0 +1,224 @@
+"""Reconstructions beside the originals, and a panel with sliders for bits, noise and fraction.
+
+Here: `describe_leak`, which any script can call, its picture, and the panel of notebook 08.
+Not here: the attack (the room leakage). The panel needs ipywidgets, 7.7 or newer.
+"""
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from matplotlib.axes import Axes
+from torch import Tensor
+
+from fltoolkit.channel import Channel
+from fltoolkit.codecs.base import Codec
+from fltoolkit.codecs.pipeline import Pipeline
+from fltoolkit.codecs.quantize import Quantize
+from fltoolkit.codecs.sparse import TopK
+from fltoolkit.codecs.stage import Stage
+from fltoolkit.evaluation import evaluate
+from fltoolkit.party import Party
+from fltoolkit.plots.style import describe, new_axes, picture
+from fltoolkit_course.panels._sliders import LOOK, find_ipywidgets, slider
+from fltoolkit_research.leakage.attacks import explained_variance, overhear, train_decoder
+from fltoolkit_research.leakage.defence import Noise
+from fltoolkit_research.leakage.dependence import corrected_distance_correlation
+
+
+class LeakReport(NamedTuple):
+    """What `describe_leak` found.
+
+    >>> LeakReport("float32", 0.9, 64.0, 0.5, 0.7, torch.zeros(1)).sentence[:44]
+    '64.0 bytes per sample go up, 90.0% are recog'
+    """
+
+    codec: str  # its repr
+    accuracy: float  # on the victims' samples
+    nbytes: float  # bytes that one sample sends to the label party
+    explained_variance: float  # of the victims' inputs
+    dependence: float  # square root of the corrected distance correlation of inputs and messages
+    guess: Tensor  # the reconstructions
+
+    @property
+    def sentence(self) -> str:
+        """The whole report in words."""
+        return (
+            f"{self.nbytes:,.1f} bytes per sample go up, {self.accuracy:.1%} are recognized. The "
+            f"attacker explains {max(self.explained_variance, 0):.0%} of the variance of the "
+            f"images; the distance correlation is {self.dependence:.2f}."
+        )
+
+
+def describe_leak(
+    parties: Sequence[Party],
+    codec: Codec | None,
+    auxiliary: Tensor,
+    victims: Tensor,
+    labels: Tensor,
+    *,
+    positions_only: bool = False,
+    seed: int = 0,
+) -> LeakReport:
+    """Encode the activations of a trained network with ``codec``, attack them, report the result.
+
+    The network is not trained again with this codec. To see the effect of training with it, train
+    the network with it first.
+
+    Args:
+        parties: the party with the inputs, and the party with the labels.
+        codec: the codec of the activations; None for float32.
+        auxiliary: the attacker's inputs. They are sent first, through the same channel.
+        victims: the inputs to reconstruct.
+        labels: the victims' labels, for the accuracy.
+        positions_only: attack the positions of the values that were sent, instead of the values.
+        seed: the seed of the attack.
+
+    A layer that only copies its input hides nothing:
+
+    >>> from torch import nn
+    >>> copy = nn.Linear(4, 4, bias=False)
+    >>> _ = nn.init.eye_(copy.weight)
+    >>> parties = Party("alice", copy), Party("bob", nn.LogSoftmax(1), loss_fn=nn.NLLLoss())
+    >>> x = torch.rand(2, 50, 4, generator=torch.Generator().manual_seed(0))
+    >>> report = describe_leak(parties, None, x[0], x[1], x[1].argmax(1))
+    >>> round(report.explained_variance, 2), report.accuracy
+    (1.0, 1.0)
+    """
+    alice, bob = parties
+    channel = Channel({} if codec is None else {"activations": codec})
+    observed = overhear(alice, auxiliary, channel, receiver=bob.name)
+    held_out = overhear(alice, victims, channel, receiver=bob.name)
+    theirs, got = (observed.mask, held_out.mask) if positions_only else (observed.h, held_out.h)
+    decoder = train_decoder(theirs, auxiliary, seed=seed)
+    guess = decoder(got)
+    return LeakReport(
+        codec="float32" if codec is None else repr(codec),
+        accuracy=float(evaluate(parties, victims, labels, through=codec)["accuracy"]),
+        nbytes=held_out.nbytes / len(victims),
+        explained_variance=explained_variance(guess, victims, decoder.mean_input),
+        dependence=max(corrected_distance_correlation(got, victims), 0) ** 0.5,
+        guess=guess,
+    )
+
+
+def plot_reconstructions(
+    originals: Tensor, guesses: Mapping[str, Tensor], *, num_shown: int = 12
+) -> Axes:
+    """The first original images, and below them one row of guesses for each name.
+
+    Images must be square and have one channel; they may be flat. All rows use the range of values
+    of the originals.
+
+    >>> ax = plot_reconstructions(torch.rand(12, 16), {"with noise": torch.rand(12, 16)})
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['originals', 'with noise']
+    """
+    if not guesses:
+        raise ValueError("no guesses to plot: pass {name: images}")
+    rows = {"originals": originals, **guesses}
+    side = round(originals[0].numel() ** 0.5)
+    if side * side != originals[0].numel() or any(len(x) < num_shown for x in rows.values()):
+        raise ValueError(
+            f"originals {tuple(originals.shape)}: pass {num_shown} or more square images of one "
+            "channel, and as many guesses"
+        )
+    low, high = (float(v) for v in originals[:num_shown].aminmax())
+    lines = []
+    for images in rows.values():
+        tiles = images[:num_shown].detach().reshape(-1, side, side).clamp(low, high)
+        tiles = torch.nn.functional.pad(tiles, (0, side // 8 or 1, 0, side // 8 or 1), value=low)
+        lines.append(torch.cat(list(tiles), dim=1))
+    wall = torch.cat(lines)
+    ax = new_axes(width=7.5, height=0.3 + 0.55 * len(rows))
+    ax.imshow(wall.cpu().numpy(), cmap="gray_r", vmin=low, vmax=high, interpolation="nearest")
+    height = len(lines[0])
+    ax.set(xticks=[])
+    ax.set_yticks([(row + 0.45) * height for row in range(len(rows))], list(rows))
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    return describe(ax, f"{num_shown} images in rows: {'; '.join(rows)}")
+
+
+class LeakPanel:
+    """Sliders for bits, noise and fraction, with pictures of what an attacker reconstructs.
+
+    Write it as the last line of a cell. ``parties`` have been trained. Their activations go through
+    the codec that the ``controls`` describe, and each setting is attacked anew (`describe_leak`):
+    ``report`` says how well. ``bits`` and ``sigma`` are the first positions of their sliders.
+
+    >>> from torch import nn
+    >>> parties = Party("alice", nn.Linear(4, 4)), Party("bob", nn.LogSoftmax(1))
+    >>> parties[1].loss_fn = nn.NLLLoss()
+    >>> x = torch.rand(2, 50, 4)
+    >>> panel = LeakPanel(parties, x[0], x[1], x[1].argmax(1), bits=8)
+    >>> before = panel.report.explained_variance
+    >>> panel.controls["sigma"].value = 8  # as if the slider were moved
+    >>> panel.report.explained_variance < before  # much noise hides the inputs
+    True
+    """
+
+    def __init__(
+        self,
+        parties: Sequence[Party],
+        auxiliary: Tensor,
+        victims: Tensor,
+        labels: Tensor,
+        *,
+        bits: int = 32,
+        sigma: float = 0.0,
+    ):
+        ipywidgets = find_ipywidgets("fltoolkit_course.panels.describe_leak(parties, codec, ...)")
+        from fltoolkit_course.plots.below_controls import BelowControls
+
+        self._data = (parties, auxiliary, victims, labels)
+        self.controls = {
+            "bits": slider("bits per value (32: float32)", [1, 2, 3, 4, 6, 8, 32, bits], bits),
+            "sigma": slider("noise, sigma", [0, 0.1, 0.25, 0.5, 1, 2, 4, 8, sigma], sigma),
+            "fraction": slider("fraction kept", [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1], 1, ".0%"),
+            "positions_only": ipywidgets.Checkbox(description="attack the positions alone", **LOOK),
+        }
+        self._sentence = ipywidgets.HTML()
+        self._below = BelowControls(*self.controls.values(), self._sentence)
+        self._known: dict[str, LeakReport] = {}
+        self._shown = False
+        self._describe()
+        for widget in self.controls.values():
+            widget.continuous_update = False  # an attack takes longer than a picture
+            widget.observe(self._moved, "value")
+
+    @property
+    def codec(self) -> Pipeline:
+        """The pipeline that the controls show now."""
+        bits, sigma, fraction = (self.controls[k].value for k in ("bits", "sigma", "fraction"))
+        stages: list[Stage] = [Noise(sigma)] if sigma else []
+        stages += [TopK(fraction)] if fraction < 1 else []
+        return Pipeline(*stages, *([Quantize(bits)] if bits < 32 else []))
+
+    def _ipython_display_(self) -> None:
+        self._below.show(*self._png())
+        self._shown = True
+
+    def _moved(self, _change: Any) -> None:
+        self._describe()
+        if self._shown:
+            self._below.update(*self._png())
+
+    def _describe(self) -> None:
+        """Attack with the present settings, unless that was done before, and show the result."""
+        positions = self.controls["positions_only"].value
+        parties, auxiliary, victims, labels = self._data
+        name = f"{self.codec!r}, positions alone" if positions else repr(self.codec)
+        code = f"<br><code>{html.escape(name)}</code>"
+        if name not in self._known:
+            self._sentence.value = f"The attacker is learning ...{code}"
+            self._known[name] = describe_leak(
+                parties, self.codec, auxiliary, victims, labels, positions_only=positions
+            )
+        self.report = self._known[name]
+        self._sentence.value = f"{self.report.sentence}{code}"
+
+    def _png(self) -> tuple[dict[str, str], dict[str, Any]]:
+        ax = plot_reconstructions(self._data[2], {"the attacker's guess": self.report.guess})
+        return picture(ax.figure.canvas.figure, self.report.sentence)

@@ -1,0 +1,250 @@
+"""What a codec does to one tensor and how many bits it takes: numbers, words and pictures.
+
+Not here: the codecs, and the panel that shows these reports (panels.codec). The notebook "Codec
+gallery" uses these functions.
+"""
+
+import copy
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+from torch import Tensor
+
+from fltoolkit.codecs.pipeline import Pipeline
+from fltoolkit.plots.placing import Words
+from fltoolkit.plots.style import COLORS, GREY, describe, new_axes
+from fltoolkit.units import amount
+from fltoolkit_course.plots.drawing import Area, Axis, Box, Frame, Graphic, Mark
+
+_LEGEND = "wide grey bars: before; narrow blue bars: what arrives"
+
+
+class CodecReport(NamedTuple):
+    """What `describe_codec` found. Bits are given per value of the tensor.
+
+    >>> import torch
+    >>> from fltoolkit.codecs.quantize import Quantize
+    >>> report = describe_codec(torch.linspace(0, 1, 800), Pipeline(Quantize(4)))
+    >>> report.real_bits == 8 * report.nbytes / 800, report.relative_error < 0.01
+    (True, True)
+    """
+
+    codec: str  # its repr
+    num_values: int
+    nbytes: int  # length of the message
+    nominal_bits: float  # symbols at their width, floats at 32 bits, positions at ceil(log2 n)
+    real_bits: float  # of the whole message, with its header
+    entropy_bits: float  # the least for symbols and positions that are independent of each other
+    relative_error: float  # |C(x) - x|^2 / |x|^2; all zeros would have the error 1
+    largest_error: float  # the largest error of a single value
+    edges: tuple[float, ...]  # the edges of the histograms' bins
+    before: tuple[int, ...]  # the number of values in each bin
+    after: tuple[int, ...]  # the number of decoded values; the two end bins hold values beyond them
+    places: tuple[float, ...]  # where the bars of `after` stand: the mean of each bin's values
+    num_beyond: int  # the number of decoded values beyond the bins
+
+    @property
+    def bits(self) -> dict[str, float]:
+        """The three sizes by the names that pictures use."""
+        return {
+            "nominal": self.nominal_bits,
+            "sent": self.real_bits,
+            "bound if independent": self.entropy_bits,
+        }
+
+    @property
+    def sentence(self) -> str:
+        """The whole report in words."""
+        sentence = (
+            f"{self.num_values:,} values travel in {amount('nbytes', self.nbytes)}: "
+            f"{self.real_bits:.2f} bits per value are sent, {self.nominal_bits:.2f} are nominal, "
+            f"{self.entropy_bits:.2f} is the bound if symbols are independent, float32 has 32. "
+            f"Relative squared error {self.relative_error:.3g}, largest error "
+            f"{self.largest_error:.3g}."
+        )
+        if self.real_bits < self.entropy_bits:
+            sentence += " Less than the bound is sent: these symbols are not independent."
+        if self.num_beyond:
+            sentence += f" {self.num_beyond:,} values arrive beyond the axis."
+        return sentence
+
+
+def describe_codec(tensor: Tensor, codec: Pipeline, *, num_bins: int = 60) -> CodecReport:
+    """Send one tensor through a pipeline, and report what arrives and how many bits it takes.
+
+    The state of ``codec`` does not change, since a copy is used. `Pipeline.explain` shows the
+    stages one by one.
+
+    Args:
+        tensor: floating-point values of any shape; `Entropy` uses its rows and columns.
+        codec: the pipeline. For ``ErrorFeedback(codec)`` or ``Only(codec)`` pass the inner codec.
+        num_bins: the number of bins of the histograms.
+
+    Raises:
+        TypeError: the codec is no `Pipeline`.
+        ValueError: the tensor is empty, not of floating point, or holds NaN or infinite values.
+
+    >>> import torch
+    >>> from fltoolkit.codecs.quantize import Quantize
+    >>> report = describe_codec(torch.linspace(0, 1, 800), Pipeline(Quantize(4)))
+    >>> report.nominal_bits, report.nbytes
+    (4.08, 433)
+    """
+    if not isinstance(codec, Pipeline):
+        raise TypeError(f"codec={codec!r} is no Pipeline: pass the Pipeline inside it, its .codec")
+    if not (tensor.is_floating_point() and tensor.numel()):
+        raise ValueError(
+            f"this tensor has {tensor.numel()} values of {tensor.dtype}: pass at least one "
+            "floating-point value"
+        )
+    codec, tree = copy.deepcopy(codec), {"x": tensor.detach()}
+    rows = codec.explain(tree)
+    coded = rows[-2] if len(rows) > 1 else rows[-1]  # after the coder there are only bytes
+    message = codec.encode(tree)
+    x, y = (t.double().cpu().numpy().ravel() for t in (tree["x"], codec.decode(message)["x"]))
+    energy, loss = float(x @ x), float((y - x) @ (y - x))
+    edges = _edges(x, y, num_bins)
+    before, after = (np.histogram(v.clip(edges[0], edges[-1]), edges)[0] for v in (x, y))
+    sums = np.histogram(y.clip(edges[0], edges[-1]), edges, weights=y.clip(edges[0], edges[-1]))[0]
+    return CodecReport(
+        codec=repr(codec),
+        num_values=x.size,
+        nbytes=len(message),
+        nominal_bits=coded.nominal_bits / x.size,
+        real_bits=8 * len(message) / x.size,
+        entropy_bits=coded.entropy_bits / x.size,
+        relative_error=loss / energy if energy else float(loss > 0),
+        largest_error=float(np.abs(y - x).max()),
+        edges=tuple(edges.tolist()),
+        before=tuple(before.tolist()),
+        after=tuple(after.tolist()),
+        places=tuple(np.where(after, sums / np.maximum(after, 1), _middles(edges)).tolist()),
+        num_beyond=int(((y < edges[0]) | (y > edges[-1])).sum()),
+    )
+
+
+def plot_values(report: CodecReport, ax: Axes | None = None) -> Axes:
+    """Histograms of the values before and after the codec, with logarithmic counts.
+
+    >>> import torch
+    >>> from fltoolkit.codecs.quantize import Sign
+    >>> ax = plot_values(describe_codec(torch.randn(100), Pipeline(Sign()), num_bins=10))
+    >>> len(ax.patches), ax.get_xlabel()  # ten grey bars and ten blue ones
+    (20, 'value')
+    """
+    ax = ax or new_axes(height=3)
+    width = report.edges[1] - report.edges[0]
+    for counts, places, share, color in _histograms(report):
+        ax.bar(places, counts, share * width, color=color)
+    ax.set(yscale="log", ylim=(0.7, None), xlabel="value", ylabel="number of values")
+    ax.set_title(_LEGEND, fontsize=9)
+    ax.spines[["top", "right"]].set_visible(False)
+    return describe(ax, report.sentence)
+
+
+def plot_bits(reports: CodecReport | Mapping[str, CodecReport], ax: Axes | None = None) -> Axes:
+    """Bits per value in three measures: nominal, really sent, and the entropy.
+
+    The entropy is the bound if symbols are independent of each other.
+
+    Pass {name: report} to compare several codecs, or one codec on several tensors.
+
+    >>> import torch
+    >>> from fltoolkit.codecs.quantize import Quantize
+    >>> report = describe_codec(torch.linspace(0, 1, 800), Pipeline(Quantize(4)))
+    >>> [text.get_text() for text in plot_bits(report).texts]
+    ['4.08 nominal', '4.33 sent', '4.05 bound if independent']
+    """
+    named = {"": reports} if isinstance(reports, CodecReport) else reports
+    if not named:
+        raise ValueError("no reports to plot: pass a report of describe_codec or {name: report}")
+    ax = ax or new_axes(height=1 + 0.7 * len(named))
+    for group, report in enumerate(named.values()):
+        for row, (words, bits) in enumerate(report.bits.items()):
+            place = group + 0.27 * (row - 1)
+            ax.barh(place, bits, 0.25, color=_BAR_COLORS[row], hatch=_HATCHES[row])
+            ax.annotate(f"{bits:.2f} {words}", (bits, place), **_BESIDE, fontsize=8)
+    most = 1.4 * max(max(report.bits.values()) for report in named.values())
+    if isinstance(reports, CodecReport):
+        most = _most_bits(reports)
+    ax.set_yticks(range(len(named)) if any(named) else [], list(filter(None, named)))
+    ax.invert_yaxis()
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set(xlim=(0, most), xlabel="bits per value (float32: 32)")
+    ax.spines[["top", "right"]].set_visible(False)
+    sentences = [
+        f"{name}: {report.sentence}" if name else report.sentence for name, report in named.items()
+    ]
+    return describe(ax, " ".join(sentences))
+
+
+def draw_report(report: CodecReport, title: str) -> Graphic:
+    """Both pictures in one `Graphic`, which is fast enough to follow a slider."""
+    return Graphic(720, 280, title, [*_draw_values(report), *_draw_bits(report)])
+
+
+_BAR_COLORS = ("#999999", COLORS[0], COLORS[2])
+_BESIDE: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
+_HATCHES = ("", "", "//")
+
+
+def _edges(x: np.ndarray, y: np.ndarray, num_bins: int) -> np.ndarray:
+    """Bins over the range of ``x``. Each end may move out to reach ``y``, by at most half of it."""
+    reach = (x.max() - x.min()) / 2
+    low, high = (
+        max(x.min() - reach, min(x.min(), y.min())),
+        min(x.max() + reach, max(x.max(), y.max())),
+    )
+    if low == high:
+        low, high = low - (abs(low) or 1), high + (abs(high) or 1)
+    return np.linspace(low, high, num_bins + 1)
+
+
+def _middles(edges: np.ndarray) -> np.ndarray:
+    middles: np.ndarray = (edges[:-1] + edges[1:]) / 2
+    return middles
+
+
+def _histograms(report: CodecReport) -> list[tuple[tuple[int, ...], Sequence[float], float, str]]:
+    """For each histogram: counts, middles of the bars, their width as a part of a bin, colour.
+
+    A bar of decoded values stands at their mean and not in the middle of its bin: levels that are
+    equally far apart look so.
+    """
+    middles = _middles(np.array(report.edges)).tolist()
+    return [(report.before, middles, 1.0, GREY), (report.after, report.places, 0.5, COLORS[0])]
+
+
+def _most_bits(report: CodecReport) -> float:
+    """The end of the axis of bits: one of two values, so that pictures can be compared."""
+    return 14 if max(report.bits.values()) <= 9 else 70
+
+
+def _draw_values(report: CodecReport) -> Iterator[Mark]:
+    """The marks of `plot_values`, in the left part of the picture."""
+    decades = math.ceil(math.log10(max(*report.before, *report.after, 10)))
+    values = Axis("value", report.edges[0], report.edges[-1])
+    counts = Axis("count", 0.7, 10.0**decades, log=True, words="number of values")
+    frame = Frame(values, counts, Area(0, 16, 440, 260))
+    yield Words(frame.edge, 14, _LEGEND, size=11)
+    yield from frame.grid()
+    width = report.edges[1] - report.edges[0]
+    for numbers, places, share, color in _histograms(report):
+        for place, number in zip(places, numbers, strict=True):
+            if number:
+                half = share / 2 * width
+                yield frame.bar(place - half, place + half, number, color)
+
+
+def _draw_bits(report: CodecReport) -> Iterator[Mark]:
+    """The marks of `plot_bits` for one codec, in the right part of the picture."""
+    start, width = 460, 250
+    yield Words(start, 32, "bits per value (float32: 32)")
+    for row, (words, bits) in enumerate(report.bits.items()):
+        y, length = 60 + 52 * row, width * bits / _most_bits(report)
+        yield Box(start, y, length, 34, _BAR_COLORS[row])
+        yield Words(start + length + 5, y + 21, f"{bits:.2f} {words}")

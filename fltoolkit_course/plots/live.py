@@ -1,0 +1,311 @@
+"""Progress and curves of a training below its notebook cell, and a picture at the end.
+
+No widgets are needed, so this works in JupyterLab, VS Code and Colab. Not here: controls (the room
+labs), and figures of finished runs (figures.py).
+"""
+
+import math
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from typing import Any, ParamSpec
+
+from torch import Tensor
+
+from fltoolkit.history import Record
+from fltoolkit.plots.placing import LETTER, Words
+from fltoolkit.plots.style import PALE
+from fltoolkit.units import amount
+from fltoolkit_course.plots.drawing import Area, Box, Graphic, Mark, Pixels, chart, draw_progress
+
+P = ParamSpec("P")
+
+_MAX_POINTS = 300  # the most points of a curve; a screen could not show more of them
+_SHARE = 1 / 20  # the largest part of the time that drawing may take
+_SECONDS_BETWEEN = 0.1  # the shortest time between two drawings
+
+
+def watch(
+    records: Iterable[Record],
+    total: int | None = None,
+    *,
+    x: str = "nbytes",
+    y: Sequence[str] = ("loss",),
+    title: str = "",
+    log: bool = False,
+    inside: Callable[[], Mapping[str, Tensor]] | None = None,
+) -> Iterator[Record]:
+    """Yield the records unchanged, and show the progress of training below the notebook cell.
+
+    During the run, one display holds a progress bar, the latest values and one small chart for each
+    key of ``y``. Drawing takes at most a twentieth of the time. When the run ends, is stopped
+    (break, Stop button) or fails, one picture with a summary in words stays in the notebook; an
+    error is raised again. In a terminal, one line is written to stderr; elsewhere nothing is shown.
+
+    The iterator ``records`` is not closed: after a break, pass it to ``watch`` again to continue.
+
+    Args:
+        records: any iterable of records, e.g. ``train_split(...)``.
+        total: the number of records, for the progress bar and the remaining time.
+        x: key of the horizontal axis, e.g. "nbytes" or "step".
+        y: keys of the charts; some records may lack them, as most lack "accuracy".
+        title: a line above the picture.
+        log: whether the horizontal axis is logarithmic. All values of ``x`` must be above 0.
+        inside: gives tensors of shape [rows, columns] by name. They stand below the charts as
+            images: white is 0, orange above it, blue below it. It is called for each drawing, so it
+            sees the parties as they are at that moment.
+
+    Raises:
+        ValueError: the first record has no ``x``.
+
+    >>> records = [{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.5}]
+    >>> list(watch(records, x="step")) == records
+    True
+    """
+    y = (y,) if isinstance(y, str) else tuple(y)
+    if total is None and isinstance(records, Sized):
+        total = len(records)
+    run = _Run(total, x, y, title, log, inside)
+    screen = _screen()
+    draw = throttled(screen.draw, _SHARE) if screen else None
+    try:
+        if draw:
+            draw(run)
+        for record in records:
+            run.add(record)
+            if draw:
+                draw(run)
+            yield record
+        run.state = "finished"
+    except GeneratorExit:
+        run.state = "stopped"
+        raise
+    except BaseException as error:
+        interrupted = isinstance(error, KeyboardInterrupt)
+        run.state = "stopped" if interrupted else f"failed with {type(error).__name__}"
+        raise
+    finally:
+        if screen:
+            screen.finish(run)
+
+
+class _Run:
+    """The state of a run so far, in words and as a drawing."""
+
+    def __init__(
+        self,
+        total: int | None,
+        x: str,
+        y: tuple[str, ...],
+        title: str,
+        log: bool = False,
+        inside: Callable[[], Mapping[str, Tensor]] | None = None,
+    ):
+        self.total, self.x, self.title, self.log, self.inside = total, x, title, log, inside
+        self.curves = {key: Curve() for key in y}
+        self.latest: Record = {}
+        self.count, self.state, self.start = 0, "running", time.perf_counter()
+
+    def add(self, record: Record) -> None:
+        if not self.count and self.x not in record:
+            raise ValueError(f"x={self.x!r} is no key of the records: choose one of {list(record)}")
+        self.count += 1
+        self.latest.update(record)
+        for key, curve in self.curves.items():
+            if key in record and self.x in record:
+                curve.add(record[self.x], record[key])
+
+    def words(self) -> str:
+        """The state in one sentence, e.g. "running: 12 of 938, 3 s, about 230 s left; loss 1.9"."""
+        seconds = time.perf_counter() - self.start
+        parts = [f"{self.state}: {self.count:,}" + (f" of {self.total:,}" if self.total else "")]
+        parts.append(_duration(seconds))
+        if self.state == "running" and self.total and self.count:
+            left = max(self.total - self.count, 0) * seconds / self.count
+            parts.append(f"about {_duration(left)} left")
+        sentence = ", ".join(parts)
+        numbers = {k: v for k, v in self.latest.items() if isinstance(v, int | float)}
+        for key in (*self.curves, *_bytes_to_say(numbers)):
+            if key in numbers:
+                name = _BYTES.get(key, key.replace("_", " "))
+                sentence += f"; {name} {amount(key, numbers[key])}"
+        return sentence
+
+    def end(self) -> float:
+        """Where x will stand when the run ends; 0 if that is not known."""
+        x = self.latest.get(self.x)
+        if self.state != "running" or not self.total or not isinstance(x, int | float) or not x > 0:
+            return 0.0
+        return at_the_end(x, self.count, self.total)
+
+    def summary(self) -> str:
+        return f"{self.title}: {self.words()}" if self.title else self.words()
+
+    def drawing(self) -> Graphic:
+        """Title, bar, the state in words and a chart for each of the curves."""
+        width = 400 * max(len(self.curves), 2 if self.inside else 1)
+        marks: list[Mark] = [Words(8, 18, self.title, bold=True)]
+        if self.total:
+            marks += draw_progress(min(self.count / self.total, 1), 26, width)
+        lines = textwrap.wrap(self.words(), width // LETTER)
+        marks += [Words(8, 50 + 16 * number, line) for number, line in enumerate(lines)]
+        top = 46 + 16 * len(lines)
+        area = Area(top=top, width=400, height=230)
+        for number, (key, curve) in enumerate(self.curves.items()):
+            points = {"": curve.points()}
+            place = area._replace(left=400 * number)
+            marks += chart(points, self.x, key, place, log_x=self.log, until=self.end())
+        top += 230 * bool(self.curves)
+        images = self.inside() if self.inside else {}
+        tall = max((_scale(image, width, len(images))[1] for image in images.values()), default=-24)
+        marks += _row_of_images(images, top, width)
+        return Graphic(width, top + tall + 24, self.summary(), marks)
+
+
+def _scale(image: Tensor, width: float, count: int) -> tuple[float, float]:
+    """Width and height of one of ``count`` images in a row, in pixels; each value is a square."""
+    rows, columns = image.shape
+    size = min((width - 16) / count / columns * 0.95, 170 / rows)
+    return size * columns, size * rows
+
+
+def _row_of_images(images: Mapping[str, Tensor], top: float, width: float) -> Iterator[Mark]:
+    """The images side by side, each below its name."""
+    slot = (width - 16) / max(len(images), 1)
+    for number, (name, image) in enumerate(images.items()):
+        left = 8 + slot * number
+        yield Words(left, top + 12, name, size=11)
+        wide, tall = _scale(image, width, len(images))
+        yield Box(left - 1, top + 17, wide + 2, tall + 2, PALE)
+        yield Pixels(left, top + 18, wide, tall, image)
+
+
+_BYTES = {"nbytes_up": "up", "nbytes_down": "down", "nbytes": "sent"}
+
+
+def _bytes_to_say(numbers: Mapping[str, float]) -> Sequence[str]:
+    """The keys of bytes to name: up and down, unless workers have sent to each other as well."""
+    up, down, sent = (numbers.get(key, 0) for key in _BYTES)
+    return ("nbytes",) if sent > up + down else ("nbytes_up", "nbytes_down")
+
+
+def at_the_end(x: float, done: int, total: int) -> float:
+    """Where ``x`` (above 0) will stand after ``total`` records, if they add what ``done`` did.
+
+    With this as its end the axis is the final one's from the beginning. It is rounded up to two
+    digits, so that the axis stands still while the pace changes a little.
+    """
+    final = x * max(total / done, 1)
+    unit = 10.0 ** (math.floor(math.log10(final)) - 1)
+    return math.ceil(final / unit - 1e-9) * unit
+
+
+class Curve:
+    """At most 300 evenly chosen points of a curve of any length, and its last point."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[float, float]] = []
+        self._last: tuple[float, float] | None = None
+        self._count, self._stride = 0, 1
+
+    def add(self, x: Any, y: Any) -> None:
+        """Add a point. Points that are NaN or infinite are left out."""
+        if not (math.isfinite(x) and math.isfinite(y)):
+            return
+        if self._count % self._stride == 0:
+            self._kept.append((x, y))
+            if len(self._kept) == _MAX_POINTS:
+                self._kept, self._stride = self._kept[::2], 2 * self._stride
+        self._count += 1
+        self._last = (x, y)
+
+    def points(self) -> list[tuple[float, float]]:
+        """The points to draw."""
+        if self._last is None or self._kept[-1] == self._last:
+            return self._kept
+        return [*self._kept, self._last]
+
+
+# A page that is loaded anew while a cell runs gets no more of its outputs. JupyterLab then says
+# that the kernel is not busy, or that it does not know. The line is hidden until then.
+_IS_IT_MOVING = """<style>.fltoolkit-stands {{ display: none; }}
+.jp-NotebookPanel:has(.jp-Notebook-ExecutionIndicator:is(
+  [data-status=idle], [data-status=unknown], [data-status=dead])) .fltoolkit-stands {{
+  display: block; }}</style>
+<p class="fltoolkit-stands" role="note"><b>This picture stands still, because the page was loaded
+anew or the kernel has ended. To see the training, run this cell again.</b></p>{svg}"""
+
+
+class _Notebook:
+    """One display, updated by its id: SVG while training runs, PNG at the end.
+
+    GitHub does not show SVG in saved notebooks, and drawing PNG by matplotlib takes far longer.
+    """
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def draw(self, run: _Run) -> None:
+        data, metadata = run.drawing().html()
+        data["text/html"] = _IS_IT_MOVING.format(svg=data["text/html"])
+        self._show(data, metadata)
+
+    def finish(self, run: _Run) -> None:
+        self._show(*run.drawing().png())
+
+    def _show(self, data: dict[str, str], metadata: dict[str, Any]) -> None:
+        from IPython.display import display
+
+        if self._handle is None:
+            self._handle = display(data, raw=True, metadata=metadata, display_id=True)
+        else:
+            self._handle.update(data, raw=True, metadata=metadata)
+
+
+class _Terminal:
+    """One line on stderr, which is overwritten again and again."""
+
+    def draw(self, run: _Run) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        sys.stderr.write("\r" + run.summary()[:width].ljust(width))
+        sys.stderr.flush()
+
+    def finish(self, run: _Run) -> None:
+        self.draw(run)
+        sys.stderr.write("\n")
+
+
+def _screen() -> _Notebook | _Terminal | None:
+    """Where to draw: a notebook's kernel, a terminal, or nowhere."""
+    ipython = sys.modules.get("IPython")  # in a kernel it is imported already
+    shell = ipython.get_ipython() if ipython else None
+    if getattr(shell, "kernel", None) is not None:
+        return _Notebook()
+    return _Terminal() if sys.stderr is not None and sys.stderr.isatty() else None
+
+
+def throttled(draw: Callable[P, object], share: float) -> Callable[P, None]:
+    """``draw``, called only as often as it takes ``share`` of the time, and ten times a second."""
+    due = -math.inf
+
+    def draw_if_due(*args: P.args, **kwargs: P.kwargs) -> None:
+        nonlocal due
+        start = time.perf_counter()
+        if start >= due:
+            draw(*args, **kwargs)
+            end = time.perf_counter()
+            due = end + max(_SECONDS_BETWEEN, (end - start) / share)
+
+    return draw_if_due
+
+
+def _duration(seconds: float) -> str:
+    """Seconds in words: "0.4 s", "12 s", "3 min 20 s", "2 h 5 min"."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,103 @@
+"""How much of the whole course a reader has done, and what comes next."""
+
+import contextlib
+import json
+import statistics
+from importlib import import_module
+from pathlib import Path
+
+from fltoolkit_course.done import (
+    FILE,
+    Done,
+    Table,
+    course_folder,
+    read_done,
+    saved_edition,
+)
+from fltoolkit_course.notebook import Notebook
+from fltoolkit_course.quiz import quiz
+
+_ORDER = "00 01 02 02b _gallery 03 03b 04 05 06 06b 07 08 09 10 11 12 13 14"
+NOTEBOOKS: list[Notebook] = [
+    import_module(f"fltoolkit_course.nb{name}").notebook for name in _ORDER.split()
+]
+
+
+def _counts(notebook: Notebook, done: Done) -> tuple[int, int, bool]:
+    """Guesses that were made, checks that have passed, and whether these are all."""
+    guesses = min(len(done.made), len(notebook.guesses))  # an older edition may have asked more
+    checks = sum(name in notebook.answers for name in done.passed)
+    wanted = len(notebook.guesses) + len(notebook.answers)
+    whole = guesses >= len(notebook.guesses) and checks == len(notebook.answers) and wanted > 0
+    return guesses, checks, whole
+
+
+def _was_run(folder: Path, notebook: Notebook) -> bool:
+    """Whether a saved notebook has a cell that was run; False if it cannot be read."""
+    for path in folder.glob(f"{notebook.file}*.ipynb"):
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+            return any(cell.get("execution_count") for cell in cells)
+    return False
+
+
+def next_notebook(folder: Path) -> Notebook:
+    """The notebook to go on with: the first that is not done, from the last one that was begun.
+
+    A notebook is begun if one of its cells was run and the notebook saved. After the end of the
+    course come the notebooks that were left out before; if all are done, it is the first.
+
+    >>> import tempfile
+    >>> from fltoolkit_course.done import Guess, remember
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> next_notebook(folder).title
+    'Start here'
+    >>> remember(folder, "05", Done({"How many bits?": Guess("8", "4")}))
+    >>> next_notebook(folder).title
+    'Quantization'
+    """
+    kept = read_done(folder)
+    done = [kept.get(notebook.number, Done()) for notebook in NOTEBOOKS]
+    begun = 0
+    for place, (notebook, each) in enumerate(zip(NOTEBOOKS, done, strict=True)):
+        if each.guesses or each.checks or _was_run(folder, notebook):
+            begun = place
+    order = [*range(begun, len(NOTEBOOKS)), *range(begun)]
+    open_ = (place for place in order if not _counts(NOTEBOOKS[place], done[place])[-1])
+    return NOTEBOOKS[next(open_, 0)]
+
+
+def progress(folder: Path | None = None) -> Table:
+    """A table of the notebooks: how many guesses were made, and how many checks have passed.
+
+    It reads what is kept beside the notebooks in ``folder``, or in the working folder if it is
+    None.
+
+    A notebook is done when all its guesses are made and all its checks have passed.
+
+    >>> progress().rows[1]  # where no notebook lies, as here, nothing is kept
+    ['01 · Vanilla SplitNN', '0 of 5', '0 of 3', '']
+    """
+    folder = folder or course_folder()
+    kept = read_done(folder)
+    rows, finished = [], 0
+    for notebook in NOTEBOOKS:
+        guesses, checks, whole = _counts(notebook, kept.get(notebook.number, Done()))
+        finished += whole
+        row = [f"{notebook.number} · {notebook.title}", f"{guesses} of {len(notebook.guesses)}"]
+        rows.append([*row, f"{checks} of {len(notebook.answers)}", "done" if whole else ""])
+    right = sum(name in quiz.answers for name in kept.get(quiz.number, Done()).passed)
+    row = [quiz.title, "", f"{right} of {len(quiz.answers)}"]
+    rows.append([*row, "done" if right == len(quiz.answers) else ""])
+    made = [guess for done in kept.values() for guess in done.made]
+    after = [f"{finished} of {len(NOTEBOOKS)} notebooks done, {len(made)} guesses made."]
+    if factors := [guess.factor for guess in made if guess.factor is not None]:
+        off = f"{statistics.median(factors):.2g}"
+        after.append(f"Half of your guesses were within a factor of {off} of what was measured.")
+    if finished == len(NOTEBOOKS):
+        after.append("You have finished the course. Every number in this table you guessed first")
+        after[-1] += " or worked out yourself: few who speak of federated learning can say that."
+    if folder is None:
+        why = "in a saved copy nobody guesses" if saved_edition() else "no notebook lies here"
+        after.append(f"(Progress is kept in {FILE} beside your notebooks; {why}.)")
+    return Table("Your course", ["notebook", "guesses", "checks", ""], rows, after)

@@ -1,0 +1,381 @@
+"""Federated averaging over Flower: `fedavg` at the server, its clients on Flower's nodes.
+
+Here: a ClientApp and a ServerApp. The server runs `fltoolkit.federated.fedavg` unchanged, with a
+channel whose messages Flower carries, as bytes in a ConfigRecord named ``fltoolkit``. Not here:
+split learning, because a Flower message takes seconds when deployed, which is too slow for it (see
+torch_distributed.py). Notebook 10 runs this engine.
+"""
+
+import io
+import math
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+import fltoolkit
+from fltoolkit.channel import Channel, Delivery
+from fltoolkit.codecs.base import Codec, walk
+from fltoolkit.codecs.difference import Difference
+from fltoolkit.federated.client import Local, LocalUpdate, local_update_lean
+from fltoolkit.federated.rounds import fedavg
+from fltoolkit.federated.server import SERVER
+from fltoolkit.federated.workers import Fleet, send_update
+from fltoolkit.history import Record
+from fltoolkit.links import Link, Once
+from fltoolkit.party import LossFn
+from fltoolkit.trees import Tree
+from fltoolkit_engines.remote import Addressed, absent
+
+if TYPE_CHECKING:
+    from flwr.app import Context, Message, RecordDict
+    from flwr.clientapp import ClientApp
+    from flwr.serverapp import Grid, ServerApp
+
+__all__ = ["ClientSetup", "FlowerError", "Letters", "ServerSetup", "client_app", "server_app"]
+
+RECORD = "fltoolkit"  # the name of the record in Flower's messages and in a node's state
+HOW = ("lr", "prox", "batch_size", "epochs", "steps")  # settings of clients that the server decides
+
+
+class FlowerError(RuntimeError):
+    """A node has other settings than the server, or its training failed because of a mistake."""
+
+
+@dataclass
+class ClientSetup:
+    """What a node has: the client's name, its data, and a model of the server's shape.
+
+    ``codecs`` and ``loss_fn`` must be the same as at the server. The learning rate and the other
+    settings come with each message. Two nodes must not have the same name.
+
+    >>> client = ClientSetup("alice", nn.Linear(4, 2), torch.ones(10, 4), torch.zeros(10).long())
+    >>> client.name, len(client.y)
+    ('alice', 10)
+    """
+
+    name: str
+    model: nn.Module
+    x: Tensor
+    y: Tensor
+    codecs: Mapping[str, Codec] = field(default_factory=dict)
+    loss_fn: LossFn = nn.functional.nll_loss
+
+
+@dataclass
+class ServerSetup:
+    """What the server has: the model, the codecs, and the settings of `fedavg`.
+
+    ``settings`` are keyword arguments of `fedavg`: ``rounds``, ``cohort``, ``local`` and so on; a
+    ``server`` among them has neither ``tune`` nor a name of its own. The clients take steps of
+    plain SGD with the settings of ``local``; each node uses its own ``loss_fn``. The time that
+    stragglers take is simulated, as in `fedavg`. A node that does not answer within
+    ``reply_seconds`` (of real time) is left out of the round.
+
+    >>> local = Local(batch_size=32, lr=0.1, epochs=1)
+    >>> server = ServerSetup(nn.Linear(4, 2), {"rounds": 3, "local": local}, num_nodes=2)
+    >>> server.settings["rounds"], server.reply_seconds
+    (3, 600.0)
+    """
+
+    model: nn.Module
+    settings: Mapping[str, Any]
+    num_nodes: int  # the server waits for this many nodes before it begins
+    codecs: Mapping[str, Codec] = field(default_factory=dict)
+    on_record: Callable[[Record], None] = print  # e.g. ``History(path="run.jsonl").append``
+    on_end: "Callable[[Letters], None]" = lambda channel: None
+    reply_seconds: float = 600.0
+
+
+# ---------------------------------------------------------------------------------- the channel
+
+
+class Letters(Channel):
+    """A channel with one end in this process: messages wait in ``out`` and ``come`` for Flower.
+
+    >>> server, node = Letters({}, here="server"), Letters({}, here="alice")
+    >>> _ = server.send("server", "alice", "model", {"w": torch.ones(2)})
+    >>> node.come["server"] = server.out["alice"]  # this is what Flower does
+    >>> node.send("server", "alice", "model", {})
+    {'w': tensor([1., 1.])}
+    """
+
+    def __init__(self, codecs: Mapping[str, Codec], here: str):
+        super().__init__(codecs)
+        self.here = here
+        self.out: dict[str, tuple[str, bytes]] = {}  # by receiver: kind and message
+        self.come: dict[str, tuple[str, bytes]] = {}  # by sender
+        self.nbytes_moved = 0  # all bytes that Flower carried, as protobuf
+
+    def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
+        """Encode a message that is sent from here, or decode one that has come from elsewhere."""
+        sender, receiver, kind = link
+        sending = self.links.codecs_of(link, once).sending
+        if sender == self.here:
+            message = sending.encode(tree)
+            self.out[receiver] = kind, message
+            self.count(link, message, tree, once)
+            return Delivery(Addressed(receiver), b"")
+        if sender not in self.come:  # the node did not answer, so nothing was sent
+            return Delivery({}, b"")
+        came, message = self.come.pop(sender)
+        where = f"round {self.step - 1}: {link}"
+        if came != kind:
+            raise FlowerError(
+                f"{where}: a message of kind {came} came. Install one fltoolkit on both sides"
+            )
+        try:
+            received = self.decode(link, message, once)
+        except ValueError as error:
+            raise type(error)(f"{where}: {error}") from error
+        self.count(link, message, received, once)
+        return Delivery(received, message)
+
+    def change_codec(self, kind: str, codec: Codec, *, keep: bool = False) -> None:
+        """Raises ValueError: over Flower the other end does not learn about a change of codec."""
+        raise ValueError("codecs cannot be changed during a run over Flower: leave out tune")
+
+
+# ----------------------------------------------------------------------------------- the client
+
+
+def client_app(setup: "Callable[[Context], ClientSetup]") -> "ClientApp":
+    """A ClientApp that learns by `local_update_lean` and sends what `fedavg`'s clients send.
+
+    What its codecs remember, such as residuals, stays in the node's state.
+
+    Args:
+        setup: makes the `ClientSetup` from Flower's context, e.g. with the data of
+            ``context.node_config["partition-id"]``. It is called for each message.
+    """
+    _import_flwr()
+    from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
+    from flwr.clientapp import ClientApp
+
+    app = ClientApp()
+
+    @app.query()
+    def introduce(message: Message, context: Context) -> Message:
+        client = setup(context)
+        about = ConfigRecord({"name": client.name, "num_samples": len(client.y), **_fits(client)})
+        return Message(RecordDict({RECORD: about}), reply_to=message)
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        client = setup(context)
+        channel = Letters(client.codecs, client.name)
+        if RECORD in context.state.config_records:
+            saved = io.BytesIO(_letter(context.state)["channel"])
+            channel.load_state_dict(torch.load(saved, weights_only=True))
+        letter = _letter(message.content)
+        channel.step, channel.transfers = int(letter["step"]), []
+        channel.come[SERVER] = letter["kind"], letter["message"]
+        try:
+            answer, loss = _learn(client, channel, letter)
+        except (TypeError, ValueError, RuntimeError) as error:  # the server gets its text
+            answer, loss = ("error", str(error).encode()), math.nan
+        channel.transfers = []
+        file = io.BytesIO()
+        torch.save(channel.state_dict(), file)
+        context.state[RECORD] = ConfigRecord({"channel": file.getvalue()})
+        content = RecordDict({RECORD: ConfigRecord({"kind": answer[0], "message": answer[1]})})
+        content["metrics"] = MetricRecord({"loss": loss})
+        return Message(content, reply_to=message)
+
+    return app
+
+
+def _learn(client: ClientSetup, channel: Letters, letter: Mapping[str, Any]) -> tuple[Any, float]:
+    """A client's round: returns the answer, and the loss for the experimenter's records."""
+    start = channel.send(SERVER, client.name, letter["kind"], {})
+    how = {name: letter[name] for name in HOW if name in letter}
+    local = Local(how.pop("batch_size", None), **how, loss_fn=client.loss_fn)
+    update: LocalUpdate | FloatingPointError
+    try:
+        seed = int(letter["seed"])
+        update = local_update_lean(client.model, start, client.x, client.y, local, seed=seed)
+    except FloatingPointError as error:
+        update = error
+    send_update(client.name, SERVER, update, channel)
+    return channel.out.pop(SERVER), update.loss if isinstance(update, LocalUpdate) else math.nan
+
+
+# ----------------------------------------------------------------------------------- the server
+
+
+def server_app(setup: "Callable[[Context], ServerSetup]") -> "ServerApp":
+    """A ServerApp that runs `fedavg` with Flower's nodes as clients, sorted by name.
+
+    With the same settings, clients and seed as in process, the weights and the ledger are the same
+    (to the bit where `fedavg` trains clients one by one, ``partial(local_updates, chunk=1)``).
+    """
+    _import_flwr()
+    from flwr.app import Context
+    from flwr.serverapp import Grid, ServerApp
+
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        serve(grid, setup(context))
+
+    return app
+
+
+def serve(grid: "Grid", server: ServerSetup) -> Letters:
+    """Run the ServerApp; returns the channel, whose ledger holds every message."""
+    _check(server)
+    channel = Letters(server.codecs, SERVER)
+    nodes, sizes = _introduced(grid, server, channel)
+    clients = {name: (absent(sizes[name]), absent(sizes[name])) for name in sorted(nodes)}
+
+    def train(
+        model: nn.Module,
+        starts: Sequence[Tree],
+        data: Sequence[Any],
+        local: Local,
+        *,
+        seeds: Sequence[int],
+    ) -> list[LocalUpdate | FloatingPointError]:
+        names = [start.receiver for start in starts if isinstance(start, Addressed)]
+        how = {name: getattr(local, name) for name in HOW}
+        chosen = {name: value for name, value in how.items() if value is not None}
+        letters = {}
+        for name, seed in zip(names, seeds, strict=True):
+            kind, message = channel.out.pop(name)
+            letter = {"kind": kind, "message": message, "step": channel.step, "seed": seed}
+            letters[nodes[name]] = letter | chosen
+        channel.out.clear()
+        answers = _ask(grid, letters, "train", channel, server.reply_seconds)
+        return [_outcome(channel, name, answers.get(nodes[name])) for name in names]
+
+    for record in fedavg(server.model, Fleet(clients, train), channel, **server.settings):
+        server.on_record(record)
+    server.on_end(channel)
+    return channel
+
+
+def _check(server: ServerSetup) -> None:
+    """Raise ValueError for settings and codecs that cannot be used over Flower."""
+    if (central := server.settings.get("server")) and (central.tune or central.name != SERVER):
+        raise ValueError(f"{central}: over Flower there is no tune and no other name: leave it out")
+    if (local := server.settings.get("local")) is not None and not local.plain:
+        raise ValueError(
+            f"{local}: over Flower clients take steps of plain SGD, so give Local(lr=...) without "
+            "clip_norm"
+        )
+    for kind, codec in server.codecs.items():
+        if any(isinstance(part, Difference) for part in walk(codec)):
+            raise ValueError(
+                f"{kind}: {codec}: over Flower a message may be lost, and Difference needs every "
+                "message"
+            )
+
+
+def _outcome(
+    channel: Letters, name: str, answer: "Message | None"
+) -> LocalUpdate | FloatingPointError:
+    """Store a node's answer in the channel, where `send_update` will read it."""
+    if answer is None:
+        return FloatingPointError("the node did not answer")
+    letter = _letter(answer.content)
+    if letter["kind"] == "error":
+        why = letter["message"].decode()
+        raise FlowerError(f"round {channel.step - 1}, at {name!r}: {why}")
+    channel.come[name] = letter["kind"], letter["message"]
+    if letter["kind"] == "control":
+        return FloatingPointError("the client reports that its training failed")
+    metrics: Any = answer.content.metric_records["metrics"]
+    return LocalUpdate({}, float(metrics["loss"]), num_samples=0, num_steps=0)
+
+
+def _introduced(
+    grid: "Grid", server: ServerSetup, channel: Letters
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Ask all nodes who they are; returns {name: node id} and {name: number of samples}."""
+    end = time.monotonic() + server.reply_seconds
+    while len(ids := sorted(grid.get_node_ids())) < server.num_nodes:
+        if time.monotonic() > end:
+            raise FlowerError(
+                f"{len(ids)} nodes have come in {server.reply_seconds:g} s, num_nodes="
+                f"{server.num_nodes}: start more SuperNodes, or wait for fewer"
+            )
+        time.sleep(0.5)
+    nodes: dict[str, int] = {}
+    sizes = {}
+    letters: dict[int, dict[str, Any]] = {node: {} for node in ids}
+    answers = _ask(grid, letters, "query", channel, server.reply_seconds)
+    for node, answer in answers.items():
+        about = _letter(answer.content)
+        name = about["name"]
+        for what, mine in _fits(server).items():
+            if about[what] != mine:
+                raise FlowerError(
+                    f"{name!r} (node {node}) has {what} {about[what]}, the server has {mine}. Both "
+                    "must be the same"
+                )
+        if name in nodes:
+            raise FlowerError(f"nodes {nodes[name]} and {node} are both called {name!r}")
+        nodes[name], sizes[name] = node, about["num_samples"]
+    return nodes, sizes
+
+
+def _ask(
+    grid: "Grid",
+    letters: Mapping[int, Mapping[str, Any]],
+    what: str,
+    channel: Letters,
+    seconds: float,
+) -> "dict[int, Message]":
+    """Send each node its message and wait; returns the answers that came, by node."""
+    from flwr.app import ConfigRecord, Message, RecordDict
+    from flwr.common.serde import message_to_proto
+
+    messages = [
+        Message(
+            RecordDict({RECORD: ConfigRecord(dict(letter))}),
+            dst_node_id=node,
+            message_type=what,
+            group_id=str(channel.step),
+        )
+        for node, letter in letters.items()
+    ]
+    channel.nbytes_moved += sum(message_to_proto(message).ByteSize() for message in messages)
+    answers = {}
+    for answer in grid.send_and_receive(messages, timeout=seconds):
+        node = answer.metadata.src_node_id
+        if answer.has_error():
+            reason = answer.error.reason or f"error {answer.error.code}"
+            warnings.warn(f"node {node}, step {channel.step}: {reason}", stacklevel=2)
+        else:
+            channel.nbytes_moved += message_to_proto(answer).ByteSize()
+            answers[node] = answer
+    if what == "query" and len(answers) < len(letters):
+        lost = sorted(letters.keys() - answers.keys())
+        raise FlowerError(f"nodes {lost} did not introduce themselves within {seconds:g} s")
+    return answers
+
+
+def _letter(content: "RecordDict") -> dict[str, Any]:
+    """The package's record in a message or in a node's state."""
+    return dict(content.config_records[RECORD])
+
+
+def _fits(side: ClientSetup | ServerSetup) -> dict[str, str]:
+    """The values that must be equal at server and client, as texts."""
+    shapes = {name: list(tensor.shape) for name, tensor in side.model.state_dict().items()}
+    codecs = {kind: repr(codec) for kind, codec in sorted(side.codecs.items())}
+    return {"fltoolkit": fltoolkit.__version__, "codecs": str(codecs), "shapes": str(shapes)}
+
+
+def _import_flwr() -> None:
+    try:
+        import flwr  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "engines.flower needs Flower: pip install 'flwr[simulation]>=1.21'"
+        ) from error

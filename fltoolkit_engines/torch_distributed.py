@@ -1,0 +1,269 @@
+"""Parties in processes of their own, on one machine or on several.
+
+Here: a `Channel` over torch.distributed. Not here: the protocols, which need no change, and the
+stand-ins for parties in other processes (remote.py). Notebook 10 runs this engine.
+
+Every process runs the same function, e.g. `train_split`, with the same list of parties; a party
+of another process is a `RemoteParty`. In `Channel.send` the sender's process encodes and transmits,
+the receiver's process receives and decodes, and any other process does nothing. Averaging such as
+`fedavg` runs in the same way: `Workers` trains the clients of its process. The file _peers.py
+describes the format between processes.
+"""
+
+import json
+import math
+import os
+import shutil
+import signal
+import sys
+import threading
+import zlib
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+import fltoolkit
+from fltoolkit.channel import Channel, Delivery
+from fltoolkit.checkpoint import load_run, save_run
+from fltoolkit.codecs.base import Codec
+from fltoolkit.links import KINDS, Link, Once
+from fltoolkit.party import Party
+from fltoolkit.trees import Tree
+from fltoolkit.wire import WireError
+from fltoolkit_engines._peers import MESSAGE, PeerError, Peers
+from fltoolkit_engines.remote import RemoteParty, name_place
+
+__all__ = ["DistributedChannel", "PeerError"]
+
+LAST_WORDS = 10.0  # seconds from torchrun's SIGTERM to the end
+
+
+# --------------------------------------------------------------------------------- the channel
+
+
+class _Came(NamedTuple):
+    """A message that has arrived."""
+
+    step: int  # the sender's step
+    tree: Tree
+    message: bytes
+
+
+class DistributedChannel(Channel):
+    """A `Channel` between processes: the same messages, codecs and ledger.
+
+    `torchrun` starts all processes, and each makes this channel at the same time. The processes
+    then compare versions, parties, codecs and settings. A process's ledger holds the messages that
+    it sent or received. Use the channel in a ``with`` statement: then an error in this process is
+    reported to the others, which stop at once and show its text::
+
+        with DistributedChannel({"alice": 0, "bob": 1}, timeout=30) as channel:
+            for record in without_nan(train_split([alice, RemoteParty("bob")], batches, channel)):
+
+    The backend is gloo, even if parties compute on GPUs: messages are bytes in main memory, and a
+    timeout of NCCL ends the process instead of raising an error. gloo does not encrypt, and it does
+    not check who connects: read docs/engines.md before you use an open network.
+
+    Args:
+        ranks: the process number of each party; several parties may share one process.
+        codecs: as in `Channel`; they must be the same in all processes.
+        timeout: seconds, for every single wait.
+        settings: other values that must be equal in all processes, e.g. ``{"lr": 0.03, "seed":
+            0}``; they are compared at the beginning.
+
+    Raises:
+        PeerError: a process is missing, or it differs in version, parties, codecs or settings.
+
+    Attributes:
+        here: the parties of this process.
+    """
+
+    def __init__(
+        self,
+        ranks: Mapping[str, int],
+        codecs: Mapping[str, Codec] | None = None,
+        *,
+        timeout: float = 60.0,
+        settings: Mapping[str, float | str] | None = None,
+    ):
+        super().__init__(codecs)
+        if not 0 < timeout < math.inf:
+            raise ValueError(f"timeout={timeout}: give seconds, above 0 and finite")
+        self._ahead: dict[Link, _Came] = {}
+        self._before: Any = None  # what SIGTERM did before
+        self.peers = Peers(ranks, timeout, lambda: self.step)
+        self.ranks, self.rank = self.peers.ranks, self.peers.rank
+        self.here = {name for name, rank in self.ranks.items() if rank == self.rank}
+        self._greet(settings or {})
+
+    # ---- what protocols see
+
+    @property
+    def nbytes_moved(self) -> int:
+        """Bytes of messages, envelopes and compared settings that this process has sent."""
+        return self.peers.nbytes_moved
+
+    def look_ahead(self, sender: str, receiver: str, kind: str) -> Tree:
+        """Receive the next message of a link now; `send` will return it, and count it, later."""
+        link = Link(sender, receiver, kind)
+        if link not in self._ahead:
+            self._ahead[link] = self._fetch(link)
+        return self._ahead[link].tree
+
+    def is_here(self, name: str) -> bool:
+        """Whether this party lives in this process."""
+        return name in self.here
+
+    def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
+        """Carry a message as `Channel` does, with each process doing its own part."""
+        sender, receiver, _ = link
+        for name in (sender, receiver):
+            if name not in self.ranks:
+                raise ValueError(
+                    f"{name!r} lives in no process: add it to ranks, which has only "
+                    f"{sorted(self.ranks)}"
+                )
+        if {sender, receiver} <= self.here:
+            return super().cross(link, tree, once)
+        nothing = {name: _emptied(tensor) for name, tensor in tree.items()}
+        if sender in self.here:
+            try:
+                message = self.links.codecs_of(link, once).sending.encode(tree)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"step {self.step}, {link}: {error}") from error
+            self.peers.send(self.ranks[receiver], message, _mark(link))
+            self.count(link, message, tree, once)
+            return Delivery(nothing, b"")
+        if receiver in self.here:
+            came = self._ahead.pop(link, None) or self._fetch(link, once)
+            if came.step != self.step:
+                raise PeerError(
+                    f"step {self.step}, {link}: {sender!r} is at step {came.step}. Both "
+                    "must train with the same batches, in the same order"
+                )
+            self.count(link, came.message, came.tree, once)
+            return Delivery(came.tree, came.message)
+        return Delivery(nothing, b"")
+
+    def _fetch(self, link: Link, once: Once | None = None) -> _Came:
+        """Wait for a message of a link, and decode it."""
+        rank, what = self.ranks[link.sender], f"{link.kind} from {link.sender!r}"
+        kind, step, mark, message = self.peers.get(rank, what)
+        if kind != MESSAGE or mark != _mark(link):
+            links = (Link(*names) for names in product(self.ranks, self.ranks, KINDS))
+            known = {_mark(each): str(each) for each in links}
+            raise PeerError(
+                f"step {self.step}: while waiting for {link}, this process received "
+                f"{known.get(mark, 'something else')} of step {step}. All processes must call the "
+                "same function with the same settings"
+            )
+        try:
+            return _Came(step, self.decode(link, message, once), message)
+        except ValueError as error:
+            raise WireError(f"step {step}, {link}: {error}") from error
+
+    # ---- saving and going on
+
+    def save(self, folder: str | Path, parties: Sequence[Party]) -> None:
+        """Save this process's parties, as `save_run` does; all call it after the same record.
+
+        The processes first wait for each other, and the previous save is kept. So there always is a
+        step of which all processes have a complete save, even if one of them dies.
+        """
+        self.peers.exchange({"saving step": self.step}, "to save")
+        folder = Path(folder)
+        save_run(folder / f"{self.step:09d}", self._own(parties), self)
+        for step in _saves(folder)[:-2]:
+            shutil.rmtree(folder / f"{step:09d}")
+
+    def resume(self, folder: str | Path, parties: Sequence[Party]) -> int:
+        """Go back to the newest step that all processes have saved; returns it, or 0 if none.
+
+        Continue with the batches after it: ``itertools.islice(batches.epochs(15), step, None)``.
+        """
+        folder = Path(folder)
+        everybody = self.peers.exchange({"saves": _saves(folder)}, "to resume")
+        saves = {self.peers.names(rank): word["saves"] for rank, word in everybody.items()}
+        common = set.intersection(*map(set, saves.values()))
+        if not common and any(saves.values()):
+            raise PeerError(
+                f"no step was saved by all processes; the saved steps are {saves}. Check that no "
+                "folder is missing"
+            )
+        step = max(common, default=0)
+        for later in (s for s in _saves(folder) if s > step):
+            shutil.rmtree(folder / f"{later:09d}")
+        return load_run(folder / f"{step:09d}", self._own(parties), self) if step else 0
+
+    def _own(self, parties: Sequence[Party]) -> list[Party]:
+        return [p for p in parties if p.name in self.here and not isinstance(p, RemoteParty)]
+
+    # ---- beginning and end
+
+    def __enter__(self) -> "DistributedChannel":
+        """From here on, a SIGTERM of torchrun leaves time to report which process ended."""
+        in_main = threading.current_thread() is threading.main_thread()
+        if "TORCHELASTIC_RUN_ID" in os.environ and in_main:
+            self._before = signal.signal(signal.SIGTERM, self._end_soon)
+        return self
+
+    def _end_soon(self, *_: Any) -> None:
+        """End in `LAST_WORDS` seconds.
+
+        When a process has died, torchrun sends SIGTERM to the others at once, and kills them 30
+        seconds later. So a process that waits for the dead one has time to write its `PeerError`.
+        """
+
+        def end() -> None:
+            mine = self.peers.names(self.rank)
+            print(
+                f"step {self.step}: {mine} was asked to end (SIGTERM)", file=sys.stderr, flush=True
+            )
+            os._exit(128 + signal.SIGTERM)
+
+        timer = threading.Timer(LAST_WORDS, end)
+        timer.daemon = True  # else an error that ends this process would wait for it
+        timer.start()
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Report an error to the other processes, and leave the group."""
+        mine = self.peers.names(self.rank)
+        if error is None:
+            self.peers.close(None)
+            if self._before is not None:  # after an error it stays, until that is written
+                signal.signal(signal.SIGTERM, self._before)
+            return
+        why = str(error) or type(error).__name__
+        self.peers.close(f"{mine} stopped at step {self.step}: {why}"[:2000])
+        name_place(error, f"step {self.step}, at {mine}")
+
+    def _greet(self, settings: Mapping[str, float | str]) -> None:
+        """Compare versions, parties, codecs and settings with all other processes."""
+        mine = {"fltoolkit": fltoolkit.__version__, "ranks": self.ranks}
+        mine |= {"codecs": {kind: repr(codec) for kind, codec in self.codecs.items()}}
+        mine = json.loads(json.dumps(mine | {"settings": dict(settings)}))
+        for rank, theirs in self.peers.exchange(mine, "a greeting").items():
+            for what in mine:
+                if theirs.get(what) != mine[what]:
+                    here, there = self.peers.names(self.rank), self.peers.names(rank)
+                    raise PeerError(
+                        f"step 0: {there} (process {rank}) has {what} {theirs.get(what)!r}, {here} "
+                        f"(process {self.rank}) has {mine[what]!r}. Both must be the same"
+                    )
+
+
+def _emptied(tensor: Tensor) -> Tensor:
+    """A stand-in for a tensor whose values are in another process: as many rows, no columns."""
+    return tensor.new_empty((*tensor.shape[:1], 0))
+
+
+def _mark(link: Link) -> int:
+    return zlib.crc32("|".join(link).encode())
+
+
+def _saves(folder: Path) -> list[int]:
+    """The steps of the complete saves in a folder, oldest first."""
+    return sorted(int(path.parent.name) for path in folder.glob("*/step-*") if path.suffix == "")

@@ -1,0 +1,405 @@
+"""The results of grading: gradebook, feedback for each student, summary, and columns for an LMS.
+
+LMS means learning management system, such as Canvas or Moodle. Everything that students wrote is
+escaped here and shown as text. Hidden checks, their inputs and the expected outputs do not appear
+in any feedback. Not here: grading itself (grading.py).
+"""
+
+import csv
+import html
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fltoolkit_grading.grading import AGAIN, UNFENCED, Grade
+from fltoolkit_grading.looks import alike
+from fltoolkit_grading.master import Exercise, Master, kind_of, release, text_of
+from fltoolkit_grading.names import match, moodle
+
+# the column that names a student, in the files that these systems export and import
+LMS = {
+    "canvas": ("SIS Login ID", "ID", "SIS User ID", "Student"),
+    "moodle": ("Email address", "Username", "ID number", "Identifier", "Full name"),
+}
+_FORMULA = "=+-@\t\r"  # a formula in a spreadsheet begins with one of these
+_FOR_STUDENTS = (  # notes that begin like this are for the student, others for the instructor
+    "missing cell",
+    "duplicate id",
+    "a split answer",
+    "cells of their own",
+    "answer too long",
+    "not answered",
+    "wrong kernel",
+    "edited check",
+    UNFENCED,
+)
+_STYLE = """<meta charset="utf-8"><style>
+body{font:16px/1.5 system-ui,sans-serif;max-width:48em;margin:2em auto;padding:0 1em}
+pre{background:#f4f4f4;padding:.6em;overflow-x:auto;white-space:pre-wrap}
+table{border-collapse:collapse}td,th{padding:.2em .8em;border-bottom:1px solid #ccc;text-align:left}
+.bar{background:#0072b2;display:inline-block;height:.8em}</style>"""
+
+
+def rows(master: Master, results: Iterable[Grade]) -> list[dict[str, Any]]:
+    """The rows of the gradebook, one for each student.
+
+    A row holds the student, the points of each task, total, maximum, status, notes, seconds,
+    memory, and the name of the file. A question that has not been graded yet is an empty cell; its
+    points are part of ``maximum``.
+
+    >>> row = rows(Master("demo", {"cells": []}, ""), [Grade("ana", total=3.0)])[0]
+    >>> row["student"], row["total"], row["status"]
+    ('ana', 3.0, 'graded')
+    """
+    maximum = sum(task.points for task in master.tasks)
+    table = []
+    for result in results:
+        row: dict[str, Any] = {"student": result.student}
+        row |= {task.id: result.points.get(task.id, "") for task in master.tasks}
+        row |= {"total": result.total, "maximum": maximum, "status": result.status}
+        row["notes"] = "; ".join(result.notes)
+        row |= {"seconds": result.seconds, "memory_MB": round(result.memory / 1e6)}
+        row["handed_in"] = result.handed_in
+        table.append(row)
+    return table
+
+
+def write(master: Master, results: Sequence[Grade], out: str | Path) -> list[str]:
+    """Write gradebook.csv and .json, feedback/, summary.html and the sheet for hand grading.
+
+    Returns the names that have points in that sheet but no submission.
+
+    >>> import tempfile
+    >>> out = Path(tempfile.mkdtemp())
+    >>> write(Master("demo", {"cells": []}, ""), [Grade("ana", total=3.0)], out)
+    []
+    >>> sorted(path.name for path in out.iterdir())
+    ['feedback', 'gradebook.csv', 'gradebook.json', 'summary.html']
+    """
+    out = Path(out)
+    (out / "feedback").mkdir(parents=True, exist_ok=True)
+    unknown = add_manual(master, results, out / "by_hand.csv")
+    table = rows(master, results)
+    (out / "gradebook.json").write_text(json.dumps(table, indent=1), encoding="utf-8")
+    _write_csv(out / "gradebook.csv", list(table[0]) if table else ["student"], table)
+    for result in results:
+        page, notebook = feedback(master, result)
+        path = out / "feedback" / f"{result.student}.html"
+        path.write_text(page, encoding="utf-8", errors="replace")  # as in text_of
+        path = out / "feedback" / f"{result.student}.ipynb"
+        path.write_text(json.dumps(notebook, indent=1), encoding="utf-8")
+    (out / "summary.html").write_text(_summary(master, results), encoding="utf-8")
+    return unknown
+
+
+def _write_csv(
+    path: Path, header: Sequence[str], table: Iterable[dict[str, Any]], delimiter: str = ","
+) -> None:
+    with open(path, "w", newline="", encoding="utf-8", errors="replace") as file:
+        writer = csv.DictWriter(file, header, delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows({k: _plain(v) for k, v in row.items()} for row in table)
+
+
+def _read_csv(path: str | Path, column: str = "") -> tuple[list[str], list[dict[str, str]], str]:
+    """Header, rows and delimiter of a CSV file; raises ValueError if ``column`` is missing."""
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8; in Excel save it as 'CSV UTF-8'") from error
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, restval="")
+    header, lines = list(reader.fieldnames or []), list(reader)
+    if column not in ("", *header) or len(set(header)) < len(header):
+        raise ValueError(
+            f"{path}: its header is {header}; it needs {column!r}, and each name only once"
+        )
+    for line in lines:
+        if None in line:
+            raise ValueError(
+                f"{path}: this line has more cells than the header: {list(line.values())}"
+            )
+    return header, lines, delimiter
+
+
+def _plain(value: Any) -> Any:
+    """Text that a spreadsheet does not read as a formula."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in _FORMULA and value else value
+
+
+def _unplain(value: str) -> str:
+    return value[1:] if value[:1] == "'" and value[1:2] in _FORMULA and value[1:] else value
+
+
+def add_manual(master: Master, results: Iterable[Grade], path: Path) -> list[str]:
+    """Add the points that a person gave to open questions, from the sheet at ``path``.
+
+    If the sheet does not exist it is made, with one row for each student and one empty column for
+    each question. Filled cells are never overwritten, and additional columns are kept. Raises
+    ValueError for points below 0 or above the question's points. Returns the names that have points
+    but are not among ``results``.
+    """
+    questions = [task for task in master.tasks if task.manual]
+    if not questions:
+        return []
+    header, sheet, delimiter = _read_sheet(path)
+    header += [task.id for task in questions if task.id not in header]
+    unknown = set(sheet)
+    for result in results:
+        unknown.discard(result.student)
+        row = sheet.setdefault(result.student, {"student": result.student})
+        for task in questions:
+            if given := (row.setdefault(task.id, "") or "").strip():
+                where = f"{path}: {given!r} points for {result.student}"
+                result.points[task.id] = _points(given, task, where)
+        result.total = sum(result.points.values())
+    _write_csv(path, header, sheet.values(), delimiter)
+    return sorted(name for name in unknown if any(sheet[name].get(t.id) for t in questions))
+
+
+def _read_sheet(path: Path) -> tuple[list[str], dict[str, dict[str, str]], str]:
+    """Header, rows by student, and delimiter of the sheet; those of a new one if there is none."""
+    if not path.exists():
+        return ["student"], {}, ","
+    header, lines, delimiter = _read_csv(path, "student")
+    sheet: dict[str, dict[str, str]] = {}
+    for line in lines:
+        row = {name: _unplain(cell) for name, cell in line.items()}
+        if row["student"] in sheet:
+            raise ValueError(f"{path}: {row['student']!r} has two rows; delete one of them")
+        if any(row.values()):
+            sheet[row["student"]] = row
+    return header, sheet, delimiter
+
+
+def _points(given: str, task: Exercise, where: str) -> float:
+    """The number in a cell; raises ValueError for what is no number from 0 to the exercise's."""
+    try:
+        points = float(given.replace(",", "."))
+    except ValueError:
+        points = -1.0
+    if not 0 <= points <= task.points:
+        raise ValueError(f"{where} in {task.id!r}; write a number from 0 to {task.points:g}")
+    return points
+
+
+# ------------------------------------------------------------------------------- feedback
+
+
+def feedback(master: Master, result: Grade) -> tuple[str, dict[str, Any]]:
+    """One student's page (HTML) and notebook: answers, output of open checks, points, hints.
+
+    >>> page, notebook = feedback(Master("demo", {"cells": []}, ""), Grade("<b>ana", total=3.0))
+    >>> "<h1>&lt;b&gt;ana: 3 points</h1>" in page  # HTML in a name is shown as text
+    True
+    """
+    tasks = {task.id: task for task in master.tasks}
+    head = f"{result.student}: {result.total:g} points"
+    lines = [f"Status: {result.status.split(' (code')[0]}."]  # the student may choose the code
+    lines += [f"Note: {note}." for note in result.notes if note.startswith(_FOR_STUDENTS)]
+    cells = [_markdown(f"# {head}\n\n" + "\n".join(f"- {_inert(line)}" for line in lines))]
+    page = [f"<title>{html.escape(head)}</title>{_STYLE}<h1>{html.escape(head)}</h1>"]
+    page += [f"<p>{html.escape(line)}</p>" for line in lines]
+    for cell in release(master)["cells"]:
+        name, kind = cell["id"], kind_of(cell)
+        answer = result.answers.get(name, "")
+        if kind == "answer":
+            cells.append(_code(answer, result.output.get(name, "")))
+            page.append(f"<h3>{html.escape(name)}</h3><pre>{html.escape(answer)}</pre>")
+        elif kind == "check" and cell["cell_type"] == "code":
+            cells.append(_code(text_of(cell), result.output.get(name, "")))
+        if kind in ("answer", "check") and (output := result.output.get(name)):
+            page.append(f"<p>{html.escape(name)} printed:</p><pre>{html.escape(output)}</pre>")
+        if name in tasks:
+            verdict = _verdict(tasks[name], result)
+            if kind == "question":
+                cells.append(_code(f"# {name}", answer))
+                page.append(f"<h3>{html.escape(name)}</h3><pre>{html.escape(answer)}</pre>")
+            cells.append(_markdown(f"**{_inert(verdict)}**"))
+            page.append(f"<p><b>{html.escape(verdict)}</b></p>")
+    for number, cell in enumerate(cells):
+        cell["id"] = f"cell-{number:02d}"
+    metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": cells}
+    return "\n".join(page), notebook
+
+
+def _verdict(task: Exercise, result: Grade) -> str:
+    points = result.points.get(task.id)
+    if points is None:
+        return f"{task.title}: graded by hand, up to {task.points:g} points"
+    missed = f" {task.hint}" if points < task.points and task.hint else ""
+    output = result.output.get(task.id, "")
+    error = f" It stopped with {output}." if output and points < task.points else ""
+    return f"{task.title}: {points:g} of {task.points:g} points.{error}{missed}"
+
+
+def _inert(text: str) -> str:
+    """Text that Markdown shows unchanged, without HTML and links."""
+    return html.escape(text).replace("[", "\\[").replace("`", "\\`")
+
+
+def _markdown(source: str) -> dict[str, Any]:
+    return {"cell_type": "markdown", "metadata": {}, "source": source}
+
+
+def _code(source: str, text: str) -> dict[str, Any]:
+    outputs = [{"output_type": "stream", "name": "stdout", "text": text}] if text else []
+    cell = {"cell_type": "code", "metadata": {}, "source": source, "outputs": outputs}
+    return {**cell, "execution_count": None}
+
+
+# -------------------------------------------------------------------------------- summary
+
+
+def histogram(values: Iterable[float], maximum: float) -> list[tuple[str, int]]:
+    """The number of students with no points, with fewer than half, with half or more, with all.
+
+    >>> histogram([0, 4, 4, 3], 4)
+    [('0', 1), ('2 and more', 1), ('4', 2)]
+    """
+    half = maximum / 2
+    names = ["0", f"under {half:g}", f"{half:g} and more", f"{maximum:g}"]
+    places = [0 if v <= 0 else 3 if v >= maximum else 1 if v < half else 2 for v in values]
+    counts = Counter(places)
+    return [(names[place], counts[place]) for place in range(4) if counts[place] or place in (0, 3)]
+
+
+def _summary(master: Master, results: Sequence[Grade]) -> str:
+    """The summary page: bars for all tasks, and the students whose run or file was unusual."""
+    body = [f"<title>{html.escape(master.name)}</title>{_STYLE}<h1>{html.escape(master.name)}</h1>"]
+    totals = [result.total for result in results]
+    mean = sum(totals) / len(totals) if totals else 0.0
+    body.append(f"<p>{len(results)} submissions, mean {mean:.1f} points.</p>")
+    columns = [
+        (t.title, t.points, [r.points[t.id] for r in results if t.id in r.points])
+        for t in master.tasks
+    ]
+    columns.insert(0, ("Total", sum(task.points for task in master.tasks), totals))
+    for title, points, values in columns:
+        body.append(f"<h3>{html.escape(title)} ({points:g} points)</h3>")
+        if not values:
+            body.append("<p>Not graded yet: see by_hand.csv.</p>")
+            continue
+        body.append("<table>")
+        for label, count in histogram(values, points):
+            width = 20 * count / len(values)
+            bar = f'<span class="bar" style="width:{width:.1f}em"></span> {count}'
+            body.append(f"<tr><td>{label} points</td><td>{bar}</td></tr>")
+        body.append("</table>")
+    body.append("<h3>Worth a look</h3><table>")
+    for result in results:
+        if result.status != "graded" or result.notes:
+            words = html.escape("; ".join([result.status, *result.notes]))
+            body.append(f"<tr><td>{html.escape(result.student)}</td><td>{words}</td></tr>")
+    body.append("</table>")
+    if pairs := alike(master, {result.student: result.answers for result in results}):
+        body.append(
+            "<h3>Answers that are alike</h3><p>These answers have more words in the same order "
+            "than the task explains. There can be good reasons: two students who may work "
+            "together, a book, a public solution. Read both answers before you speak to anybody. "
+            "Points do not change.</p><table>"
+        )
+        for first, second, cell, share in pairs[:50]:
+            row = (first, second, cell, f"{100 * share:.0f} %")
+            body.append(f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in row)}</tr>")
+        body.append("</table>")
+    return "\n".join(body)
+
+
+# ------------------------------------------------------------------------------------- LMS
+
+
+def fill_lms(
+    roster: str | Path,
+    results: Iterable[Grade],
+    out: str | Path,
+    *,
+    system: str,
+    column: str,
+    key: str | None = None,
+) -> tuple[list[str], list[str]]:
+    """Fill one column of the file that the LMS exported, for import into the same LMS.
+
+    Args:
+        roster: the exported CSV. Its other columns and its order do not change.
+        results: from `grade`. A student's name is that of the file; it is compared with the key
+            column, with full names, and with Moodle's numbers. Results that must be graded again
+            are left out.
+        out: the file to write.
+        system: ``"canvas"`` or ``"moodle"``.
+        column: the header of the column for the total; added if no header begins with it.
+        key: the header of the column that names a student; by default the first of
+            `LMS` that the file has.
+
+    Returns students of the roster without a result, and results without a line in the roster.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "roster.csv").write_text("Student,SIS Login ID,A 1\\nAna,ana,\\nBen,ben,\\n")
+    >>> out = folder / "import.csv"
+    >>> ana = Grade("ana", total=3.0)
+    >>> fill_lms(folder / "roster.csv", [ana], out, system="canvas", column="A 1")
+    (['ben'], [])
+    >>> out.read_text().split()
+    ['Student,SIS', 'Login', 'ID,A', '1', 'Ana,ana,3', 'Ben,ben,']
+    """
+    if system not in LMS:
+        raise ValueError(f"system={system!r}: choose one of {', '.join(LMS)}")
+    header, lines, delimiter = _read_csv(roster)
+    key = key or next((name for name in LMS[system] if name in header), None)
+    if key not in header:
+        raise ValueError(f"{roster}: no column {key or LMS[system]}; it has {header}. Give --key")
+    if column not in header and (like := [name for name in header if name.startswith(column)]):
+        raise ValueError(
+            f"{roster}: there is no column {column!r}; give the whole header, one of {like}"
+        )
+    totals = {r.student: r.total for r in results if not r.status.startswith(AGAIN)}
+    handed = {r.student: r.handed_in for r in results if r.student in totals}
+    whose, empty = _whose(roster, lines, handed, key), []
+    for number, line in enumerate(lines):
+        name = (line[key] or "").strip()
+        if number in whose:
+            line[column] = f"{totals[whose[number]]:g}"
+        elif name and "points possible" not in str(line[header[0]]).lower():
+            empty.append(name)
+    header += [column] * (column not in header)
+    with open(out, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, header, restval="", delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(lines)
+    return empty, sorted(set(totals) - set(whose.values()))
+
+
+def _whose(
+    roster: str | Path, lines: Sequence[dict[str, str]], handed: dict[str, str], key: str
+) -> dict[int, str]:
+    """The student of each line: by Moodle's number, by the key column, or by the full name."""
+    ids = {made[1]: who for who, name in handed.items() if (made := moodle(name))}
+    whose: dict[int, str] = {}
+    columns: dict[int, list[str]] = {}
+    for number, line in enumerate(lines):
+        identifier = (line.get("Identifier") or "").strip().split()[-1:]
+        if identifier and (who := ids.get(identifier[0])) is not None:
+            whose[number] = who
+            continue
+        name = (line[key] or "").strip()
+        first, last = line.get("First name"), line.get("Last name") or line.get("Surname")
+        whole = [line.get("Full name") or "", f"{first} {last}" if first and last else ""]
+        columns[number] = [name, name.split("@")[0], *whole]
+    names = {
+        who: [who, *(moodle(name) or (name,))[:1]]
+        for who, name in handed.items()
+        if who not in whose.values()
+    }
+    matched, several = match(columns, names)
+    for who, numbers in several.items():
+        first, second = (lines[n][key] for n in sorted(numbers)[:2])
+        raise ValueError(
+            f"{roster}: {first!r} and {second!r} both fit the submission {who!r}; name "
+            f"the file after the whole {key!r} and grade again, or give another --key"
+        )
+    return whose | {number: who for who, number in matched.items()}

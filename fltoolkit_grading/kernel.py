@@ -1,0 +1,164 @@
+"""Runs a notebook's cells behind the fence: cells come in as standard input, results go out.
+
+Both directions are frames: one letter, a length, and text. To this program come ``x`` (run this
+cell) and ``i`` (interrupt it); from it come
+
+    r  ready: all imports are done
+    a  attempt: a word of `audit.WORDS`
+    o  a part of what the cell printed
+    e  the error with which the cell stopped
+    d  done: the number of the cell, from 0
+
+The other end, worker.py, believes nothing: a student's code runs in this process and can write what
+it likes. IPython runs the cells, so magics work; what a cell displays, other than by printing, is
+dropped.
+"""
+
+import contextlib
+import importlib
+import io
+import os
+import queue
+import shutil
+import signal
+import struct
+import sys
+import threading
+from typing import Any, BinaryIO
+
+from fltoolkit_grading import audit
+
+HEADER = struct.Struct("<cI")
+MOST = 1 << 16  # bytes of text in a frame
+
+
+def frame(kind: bytes, text: str = "") -> bytes:
+    """The bytes of a frame."""
+    content = text.encode(errors="replace")
+    return HEADER.pack(kind, len(content)) + content
+
+
+class _Results(io.TextIOBase):
+    """Standard output of the cells, and all other frames."""
+
+    encoding = "utf-8"
+
+    def __init__(self, number: int):
+        self.number, self.lock = number, threading.RLock()
+
+    def send(self, kind: bytes, text: str = "") -> None:
+        content = frame(kind, text)
+        with self.lock:
+            while content:
+                try:
+                    content = content[os.write(self.number, content) :]
+                except OSError:  # the pipe is closed: nobody will ever get a result
+                    os._exit(1)
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        for start in range(0, len(text), MOST // 4):  # a character takes up to four bytes
+            self.send(b"o", text[start : start + MOST // 4])
+        return len(text)
+
+    def writable(self) -> bool:
+        return True
+
+
+def main() -> None:
+    """Import what a notebook needs, then run cells until standard input ends."""
+    commands, results = os.fdopen(os.dup(0), "rb"), _Results(os.dup(1))
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(null, number)
+    os.makedirs(os.environ["MPLCONFIGDIR"])
+    for path in sys.argv[1:]:  # lists of fonts, for which matplotlib would start a process
+        shutil.copy(path, os.environ["MPLCONFIGDIR"])
+    try:
+        shell = _shell()
+        importlib.import_module("torch")  # takes two seconds, which are not the student's
+    except BaseException as error:
+        results.send(b"e", f"{type(error).__name__}: {error}"[:500])
+        raise
+    # a grader that was started in the background ignores it, and so would this process
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    cells: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_receive, args=(commands, cells), daemon=True).start()
+    sys.stdout, sys.stderr = results, open(os.devnull, "w")  # noqa: SIM115 (to the end)
+    sys.addaudithook(audit.hook(os.getcwd(), lambda word: results.send(b"a", word)))
+    results.send(b"r")
+    count = 0
+    while True:
+        with contextlib.suppress(KeyboardInterrupt):  # it came after the cell had ended
+            source = cells.get()
+            try:
+                why = _run(shell, source)
+            except KeyboardInterrupt:
+                why = "KeyboardInterrupt: "
+            if why:
+                results.send(b"e", why)
+            results.send(b"d", str(count))
+            count += 1
+
+
+def _receive(commands: BinaryIO, cells: "queue.Queue[str]") -> None:
+    """Read frames until there are no more, which means that the grader has ended."""
+    while len(header := commands.read(HEADER.size)) == HEADER.size:
+        kind, length = HEADER.unpack(header)
+        source = commands.read(length).decode()
+        if kind == b"x":
+            cells.put(source)
+        else:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    os._exit(0)
+
+
+def _run(shell: Any, source: str) -> str:
+    """Run a cell; returns its error as text, or an empty text."""
+    result = shell.run_cell(source, store_history=False)
+    error = result.error_before_exec or result.error_in_exec
+    if error is None:
+        return ""
+    try:
+        return f"{type(error).__name__}: {error}"[:2000]
+    except Exception:  # a student's exception may have no text
+        return f"{type(error).__name__}: "[:2000]
+
+
+def _shell() -> Any:
+    from IPython.core.displayhook import DisplayHook
+    from IPython.core.displaypub import DisplayPublisher
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    class Silent(DisplayHook):
+        def write_output_prompt(self) -> None:
+            pass
+
+        def write_format_data(self, *_: Any, **__: Any) -> None:
+            pass
+
+    class Nowhere(DisplayPublisher):
+        def publish(self, *_: Any, **__: Any) -> None:
+            pass
+
+    class Shell(InteractiveShell):
+        def enable_gui(self, gui: Any = None) -> None:
+            pass
+
+        def showtraceback(self, *_: Any, **__: Any) -> None:
+            pass
+
+        def showsyntaxerror(self, *_: Any, **__: Any) -> None:
+            pass
+
+    settings = Config()
+    settings.HistoryManager.enabled = False
+    settings.InteractiveShell.displayhook_class = Silent
+    settings.InteractiveShell.display_pub_class = Nowhere
+    return Shell.instance(config=settings)
+
+
+if __name__ == "__main__":
+    main()

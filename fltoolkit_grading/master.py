@@ -1,0 +1,564 @@
+"""Assignments: a master notebook with solutions, the release made from it, collecting answers.
+
+Cells have nbgrader's metadata (schema 3), so masters and releases can be used with both tools. The
+metadata give the kind of a cell:
+
+    answer     solution, not graded     the student's code, found by the id of the cell
+    question   solution and graded      an open question, graded by hand
+    hidden     graded, not a solution   a check with a secret seed; gives points; not in the release
+    check      locked                   an open check or setup; in the release; gives no points
+
+Only `check` runs code, on the student's own machine, and only `check` needs nbformat.
+The course's masters are in notebooks/assignments.
+"""
+
+import copy
+import hashlib
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fltoolkit_grading.reading import (
+    has_marker,
+    is_python,
+    names_defined,
+    plain,
+    read_submission,
+    size_of,
+    without_markers,
+)
+
+NotebookJSON = dict[str, Any]
+MAX_ANSWER = 200_000  # characters
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+HIDDEN_BEGIN, HIDDEN_END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
+BEFORE = "before-"  # the ids of added cells begin so
+# the module check_cell, without a name for it in the student's namespace
+CHECK_CELL = "__import__('fltoolkit_grading.check_cell').check_cell"
+STUB = "# Your code here"
+MAX_NUMBERS = 1_000_000
+_SEED = re.compile(r"^SEED = \d+", re.MULTILINE)
+_REGION = re.compile(
+    r"^([ \t]*)### BEGIN SOLUTION.*?### END SOLUTION[^\n]*", re.DOTALL | re.MULTILINE
+)
+_HIDDEN = re.compile(
+    r"^[ \t]*### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS[^\n]*\n?", re.DOTALL | re.MULTILINE
+)
+
+
+class AssignmentError(ValueError):
+    """Raised for a master or a submission that cannot be used; the message says what to do.
+
+    >>> load_master("no_such_master.ipynb")
+    Traceback (most recent call last):
+    ...
+    fltoolkit_grading.master.AssignmentError: master no_such_master.ipynb: cannot be read ...
+    """
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """A part of an assignment that gives points: a hidden check, or a question graded by hand."""
+
+    id: str
+    points: float
+    manual: bool  # True for a question that a person grades
+    title: str
+    hint: str  # shown in the feedback of students who missed points
+
+
+@dataclass(frozen=True)
+class Master:
+    """An instructor's notebook with solutions and hidden checks; `load_master` reads it.
+
+    >>> about = {"nbgrader": {"grade": True, "points": 2}}
+    >>> cell = {"id": "check", "cell_type": "code", "source": "print(SEED)", "metadata": about}
+    >>> master = Master("demo", {"cells": [cell]}, digest="")
+    >>> master.ids("hidden"), master.tasks[0].points
+    (['check'], 2)
+    """
+
+    name: str
+    notebook: NotebookJSON
+    digest: str  # a hash of the file; if the master changes, all submissions are graded again
+
+    @property
+    def cells(self) -> list[dict[str, Any]]:
+        """All cells in order."""
+        return list(self.notebook["cells"])
+
+    def ids(self, *kinds: str) -> list[str]:
+        """The ids of the cells of these kinds, in order."""
+        return [cell["id"] for cell in self.cells if kind_of(cell) in kinds]
+
+    @property
+    def tasks(self) -> list[Exercise]:
+        """The tasks that give points, in order."""
+        found = []
+        for cell in self.cells:
+            if (kind := kind_of(cell)) in ("hidden", "question"):
+                ours = cell["metadata"].get("fltoolkit", {})
+                points = cell["metadata"]["nbgrader"]["points"]
+                title = ours.get("title", cell["id"])
+                found.append(
+                    Exercise(cell["id"], points, kind == "question", title, ours.get("hint", ""))
+                )
+        return found
+
+
+@dataclass
+class Submission:
+    """What a student handed in: answers by cell id, and notes about the file."""
+
+    answers: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    problem: str = ""  # the reason if nothing could be read
+    numbers: int | None = None  # the seed of the open checks in a release for one student
+
+
+def kind_of(cell: dict[str, Any]) -> str:
+    """``answer``, ``question``, ``hidden``, ``check``, or ``""`` for any other cell."""
+    about = cell.get("metadata", {}).get("nbgrader")
+    if not isinstance(about, dict):
+        return ""
+    if about.get("solution"):
+        return "question" if about.get("grade") else "answer"
+    return "hidden" if about.get("grade") else "check"
+
+
+def text_of(cell: dict[str, Any]) -> str:
+    """A cell's source as one string; the format also allows a list of lines."""
+    return plain(cell.get("source"))
+
+
+# ----------------------------------------------------------------------------- the instructor's
+
+
+def load_master(path: str | Path) -> Master:
+    """Read a master notebook; raises AssignmentError if it could not be graded (see `lint`).
+
+    A number means one of the course's masters: ``load_master("1")`` looks for
+    ``notebooks/assignments/1_*.ipynb`` below the current folder.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "empty.ipynb"
+    >>> _ = path.write_text('{"nbformat": 4, "cells": []}')
+    >>> load_master(path)
+    Traceback (most recent call last):
+    ...
+    fltoolkit_grading.master.AssignmentError: master ...empty.ipynb: no answer cell: see ...
+    """
+    path = Path(path)
+    if re.fullmatch(r"\d+", str(path)) and not path.exists():
+        found = sorted(Path("notebooks/assignments").glob(f"{path}_*.ipynb"))
+        if len(found) != 1:
+            raise AssignmentError(
+                f"assignment {path}: {len(found)} files fit notebooks/assignments/{path}_*.ipynb; "
+                "run this in the course's folder or give the master's path"
+            )
+        path = found[0]
+    try:
+        content = path.read_bytes()
+        notebook = json.loads(content)
+    except (OSError, ValueError) as error:
+        raise AssignmentError(f"master {path}: cannot be read as a notebook ({error})") from error
+    master = Master(path.stem, notebook, hashlib.sha256(content).hexdigest())
+    if problems := lint(notebook):
+        raise AssignmentError(f"master {path}: " + "; ".join(problems))
+    return master
+
+
+def lint(notebook: NotebookJSON) -> list[str]:
+    """The mistakes in a master that can be found without running it.
+
+    >>> lint({"nbformat": 4, "cells": []})[0]
+    'no answer cell: see docs/contributing.md'
+    """
+    cells = notebook.get("cells")
+    if not isinstance(cells, list) or notebook.get("nbformat") != 4:
+        return ["not a notebook of format 4 with cells"]
+    found = []
+    ids = [cell.get("id") for cell in cells]
+    if None in ids or len(set(ids)) != len(ids):
+        found.append("every cell needs an id of its own (nbformat_minor 5)")
+    kinds = Counter(map(kind_of, cells))
+    for kind in ("answer", "hidden"):
+        if not kinds[kind]:
+            found.append(f"no {kind} cell: see docs/contributing.md")
+    for cell in cells:
+        found += _wrong_in(cell)
+    try:
+        return found or _shared_names([cell for cell in cells if cell["cell_type"] == "code"])
+    except SyntaxError as error:
+        return [f"a cell is not Python: {error}"]
+
+
+def _wrong_in(cell: dict[str, Any]) -> Iterator[str]:
+    """The mistakes in one cell of a master."""
+    kind, source, name = kind_of(cell), text_of(cell), cell.get("id")
+    if kind in ("answer", "question") and not _REGION.search(source):
+        yield f"{kind} {name!r}: no {BEGIN} ... {END}"
+    elif kind not in ("answer", "question") and BEGIN in source:
+        yield f"cell {name!r} holds a solution but is no answer: it would be released"
+    if kind == "hidden" and not _HIDDEN.search(source):
+        yield f"hidden {name!r}: no {HIDDEN_BEGIN} ... {HIDDEN_END}"
+    if kind == "hidden" and ("print(" not in source or "SEED" not in source):
+        yield f"hidden {name!r}: it must print something that depends on SEED"
+    if kind in ("hidden", "question"):
+        points = cell["metadata"]["nbgrader"].get("points")
+        if not isinstance(points, int | float) or not points > 0:
+            yield f"{kind} {name!r}: points={points!r}, a number above 0"
+    if kind and cell["metadata"]["nbgrader"].get("grade_id") != name:
+        yield f"{kind} {name!r}: its grade_id must be its id"
+
+
+def _shared_names(cells: list[dict[str, Any]]) -> list[str]:
+    """Names that a cell of the master would share with a student's functions.
+
+    In the student's own notebook a cell below an answer would overwrite a helper function of that
+    answer; there is no second namespace as in check_cell.py.
+    """
+    kinds = [kind_of(cell) for cell in cells]
+    answers = [text_of(cell) for cell in cells if kind_of(cell) == "answer"]
+    answered = set().union(*(names_defined(source, imports=False) for source in answers))
+    found = []
+    for place, cell in enumerate(cells):
+        if kinds[place] == "answer":
+            continue
+        name, names = cell["id"], names_defined(text_of(cell))
+        if both := sorted(names & answered):
+            found.append(f"cell {name!r} defines {', '.join(both)}, which an answer is to define")
+        own = re.sub(r"\W|^(?=\d)", "_", name)
+        if kinds[place] != "hidden" and "answer" in kinds[:place] and (left := names - {own}):
+            found.append(
+                f"cell {name!r} defines {', '.join(sorted(left))}, and a student's function above "
+                f"it may have that name: put the cell's code into a function {own}() and call it"
+            )
+    return found
+
+
+def own_numbers(student: str) -> int:
+    """The seed of a student's own numbers, drawn from a name or an ID; it is no secret.
+
+    Capitals, accents, blanks and marks make no difference, since names of files lose them.
+
+    >>> own_numbers("Ana Arm") == own_numbers("ana_arm") != own_numbers("Ben Kim")
+    True
+    """
+    letters = unicodedata.normalize("NFKD", student).casefold()
+    letters = "".join(c for c in letters if c.isalnum())
+    if not letters:
+        raise AssignmentError(f"student {student!r}: a name or an ID needs a letter or a digit")
+    digest = hashlib.sha256(letters.encode()).digest()
+    return 2 + int.from_bytes(digest[:8], "big") % (MAX_NUMBERS - 2)
+
+
+def _with_numbers(source: str, numbers: int | None) -> str:
+    """A setup cell with another seed for the open checks; None leaves it as it is."""
+    return source if numbers is None else _SEED.sub(f"SEED = {numbers}", source)
+
+
+def release(master: Master, *, numbers: int | None = None) -> NotebookJSON:
+    """The student's notebook: without solutions, hidden checks and outputs, and with locked cells.
+
+    Ids and nbgrader's metadata are kept. A tag on each cell tells its kind to people and tools.
+
+    Args:
+        master: with solutions and hidden checks.
+        numbers: a seed for the open checks, from `own_numbers`, if each student is to get numbers
+            of his or her own. It stands in the file, so grading shows the same numbers.
+
+    >>> solution = "### BEGIN SOLUTION\\nx = 2\\n### END SOLUTION"
+    >>> about = {"nbgrader": {"solution": True}}
+    >>> cell = {"id": "x", "cell_type": "code", "source": solution, "metadata": about}
+    >>> print(release(Master("demo", {"cells": [cell]}, ""))["cells"][0]["source"])
+    # Your code here
+    raise NotImplementedError("x")
+    """
+    notebook = copy.deepcopy(master.notebook)
+    for cell in notebook["cells"]:
+        kind, source = kind_of(cell), text_of(cell)
+        metadata = {"nbgrader": cell["metadata"]["nbgrader"]} if kind else {}
+        if kind == "answer":
+            what = json.dumps(cell["metadata"].get("fltoolkit", {}).get("title", cell["id"]))
+            stub = rf"\1{STUB}\n\1raise NotImplementedError({what})"
+            source = _REGION.sub(stub, source)
+        elif kind == "question":
+            source = _REGION.sub("*Your answer here.*", source)
+        elif kind == "hidden":
+            points = cell["metadata"]["nbgrader"]["points"]
+            title = cell["metadata"].get("fltoolkit", {}).get("title", cell["id"])
+            source = (
+                f"# {title}: {points:g} points. A hidden check runs here when this is graded.\n"
+            )
+            source = (source + _HIDDEN.sub("", text_of(cell))).rstrip()
+        if kind:
+            metadata |= {"tags": [kind], "deletable": False}
+        if kind in ("hidden", "check"):
+            metadata["editable"] = False
+        if kind == "check":
+            source = _with_numbers(source, numbers)
+        if cell["cell_type"] == "code":
+            cell.update(outputs=[], execution_count=None)
+        cell.update(source=source, metadata=metadata)
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    wanted = master.ids("answer", "question", "hidden", "check")
+    notebook["metadata"] = {
+        "kernelspec": kernel,
+        "language_info": {"name": "python"},
+        "fltoolkit": {"assignment": master.name, "cells": wanted},
+    }
+    if numbers is not None:
+        notebook["metadata"]["fltoolkit"]["numbers"] = numbers
+    return notebook
+
+
+def assemble(
+    master: Master,
+    answers: dict[str, str] | None,
+    seed: int,
+    expected: dict[str, str] | None = None,
+    *,
+    in_place: bool = False,
+    numbers: int | None = None,
+) -> NotebookJSON:
+    """The notebook to run: the master's, with a student's answers in the answer cells.
+
+    The hidden checks come after all other cells and see the student's names as they were at the
+    check's own place in the notebook (check_cell.py explains why and how).
+
+    Args:
+        master: all cells except the answers come from here.
+        answers: source by cell id; the cell of a missing answer is empty. None means the master's
+            own answers.
+        seed: the secret seed; each check gets a number made from it as ``SEED``.
+        expected: the expected output of the hidden checks, by cell id, which nbval compares.
+        in_place: leave the hidden checks at their places. This is for an answer that ends the
+            kernel: checks before it can still give points, but no output may be shown.
+        numbers: the seed of the open checks, as in `release`. Hidden checks have their own.
+    """
+    theirs = [text_of(cell) for cell in master.cells if kind_of(cell) == "answer"]
+    answered = set().union(*map(names_defined, theirs))
+    begin = f"{CHECK_CELL}.begin(globals(), {sorted(answered)!r})"
+    cells = [_cell(f"{BEFORE}begin", begin)]
+    last = [_cell(f"{BEFORE}checks", f"{CHECK_CELL}.restore()")]
+    for cell in master.cells:
+        if cell["cell_type"] != "code":
+            continue
+        kind, source, name = kind_of(cell), text_of(cell), cell["id"]
+        if kind == "hidden":
+            secret = f"{_seed_of(seed, name)}, {mark_of(seed, name)!r}"
+            source = f"{CHECK_CELL}.hidden({source!r}, {name!r}, {secret})"
+            text = None if expected is None else expected[name]
+            (cells if in_place else last).append(_cell(name, source, text))
+            if not in_place:
+                cells.append(_cell(f"{BEFORE}{name}", f"{CHECK_CELL}.keep({name!r})"))
+        elif kind == "answer":
+            source = source if answers is None else answers.get(name, "")
+            cells.append(_cell(name, without_markers(source)))
+        else:
+            source = _with_numbers(source, numbers)
+            cells.append(_cell(name, f"{CHECK_CELL}.open_check({source!r}, {name!r})"))
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [*cells, *last]}
+
+
+def _cell(name: str, source: str, text: str | None = None) -> dict[str, Any]:
+    """A cell to run, with the output that nbval must find."""
+    wanted = [] if text is None else [{"output_type": "stream", "name": "stdout", "text": text}]
+    tags = [] if text is None else ["nbval-check-output"]
+    cell = {"cell_type": "code", "id": name, "source": source, "metadata": {"tags": tags}}
+    return {**cell, "outputs": wanted, "execution_count": 1}
+
+
+def mark_of(seed: int, cell: str) -> str:
+    """The secret mark around the prints of a hidden check, which no student can know."""
+    return hashlib.sha256(f"{seed}/{cell}/mark".encode()).hexdigest()[:16]
+
+
+def _seed_of(seed: int, cell: str) -> int:
+    return int.from_bytes(hashlib.sha256(f"{seed}/{cell}".encode()).digest()[:4], "big") >> 1
+
+
+# ------------------------------------------------------------------------------- the student's
+
+
+def collect(master: Master, notebook: NotebookJSON | None, problem: str = "") -> Submission:
+    """Take the answers out of a submission by cell id, and note what is unusual.
+
+    Only the source of answer and question cells is taken. If ids were lost (Colab saves an older
+    format), nbgrader's ``grade_id`` finds the cell. Of two cells with the same id the first
+    counts.
+    """
+    if notebook is None:
+        return Submission(problem=problem)
+    metadata = notebook.get("metadata")
+    made = metadata.get("fltoolkit") if isinstance(metadata, dict) else None
+    numbers = made.get("numbers") if isinstance(made, dict) else None
+    if type(numbers) is not int or not 0 <= numbers < MAX_NUMBERS:
+        numbers = None
+    released = release(master, numbers=numbers)
+    wanted = {cell["id"]: cell for cell in released["cells"] if kind_of(cell)}
+    cells = [c for c in notebook["cells"] if isinstance(c, dict)]
+    found = _released(cells, wanted)
+    of = str(made.get("assignment", master.name)) if isinstance(made, dict) else master.name
+    if not found and of != master.name:
+        return Submission(problem=f"another assignment: {of!r:.60}, not {master.name!r}")
+    counts = Counter(map(_id, cells))
+    notes = [f"duplicate id: {name}" for name in wanted if counts[name] > 1]
+    notes += [
+        f"a split answer? Code in a second cell after {name} is not run"
+        for name in _split_answers(cells, found, master.ids("answer"))
+    ]
+    answers = {}
+    for name, ours in wanted.items():
+        given = found.get(name)
+        if given is None or given.get("cell_type") != ours["cell_type"]:
+            notes.append(f"missing cell: {name}")
+            continue
+        notes += _notes_on(name, ours, given)
+        if kind_of(ours) in ("answer", "question"):
+            text = text_of(given)
+            answers[name] = text if len(text) <= MAX_ANSWER else ""
+    known = {id(cell) for cell in found.values()}
+    own = [cell for cell in cells if id(cell) not in known and _id(cell) not in wanted]
+    released_code = sum(c["cell_type"] == "code" and not kind_of(c) for c in master.cells)
+    if sum(cell.get("cell_type") == "code" for cell in own) > released_code:
+        notes.append("cells of their own are not run: answers belong into the answer cells")
+    if not is_python(metadata):
+        notes.append("wrong kernel in the file: run with Python all the same")
+    if (size := size_of([c.get("outputs") for c in cells])) > 5_000_000:
+        notes.append(f"{size / 1e6:.0f} MB of saved output, dropped")
+    return Submission(answers, notes, numbers=numbers)
+
+
+def _id(cell: dict[str, Any]) -> str:
+    name = cell.get("id")
+    return name if isinstance(name, str) else ""
+
+
+def _grade_id(cell: dict[str, Any]) -> str:
+    about = cell.get("metadata")
+    about = about.get("nbgrader") if isinstance(about, dict) else None
+    name = about.get("grade_id") if isinstance(about, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _released(cells: list[dict[str, Any]], wanted: Container[str]) -> dict[str, dict[str, Any]]:
+    """The first cell with each id that is wanted, or else the first one with that grade_id."""
+    found: dict[str, dict[str, Any]] = {}
+    for name_of in (_id, _grade_id):
+        for cell in cells:
+            if (name := name_of(cell)) in wanted:
+                found.setdefault(name, cell)
+    return found
+
+
+def _split_answers(
+    cells: list[dict[str, Any]], found: dict[str, dict[str, Any]], answers: Container[str]
+) -> list[str]:
+    """Answers below which code stands in cells of the student's own."""
+    names = {id(cell): name for name, cell in found.items()}
+    split, last = [], ""  # last is the released cell above
+    for cell in cells:
+        name, code = names.get(id(cell), ""), cell.get("cell_type") == "code"
+        copied = _grade_id(cell)  # JupyterLab copies it when it splits a cell
+        above = copied if copied in found else last
+        if code and not name and above in answers and text_of(cell).strip():
+            split.append(above)
+        last = name or (last if code else "")
+    return list(dict.fromkeys(split))
+
+
+def _notes_on(name: str, ours: dict[str, Any], given: dict[str, Any]) -> Iterator[str]:
+    """What is unusual about a cell that was found; ``ours`` is the released one."""
+    text, kind = text_of(given), kind_of(ours)
+    same = text.strip() == text_of(ours).strip()
+    if kind in ("hidden", "check"):
+        if not same:
+            yield f"edited check, put back: {name}"
+        elif kind == "hidden" and given.get("outputs"):
+            yield f"outputs made up: {name}"
+        return
+    if len(text) > MAX_ANSWER:
+        yield f"answer too long, not run: {name}"
+        text = ""
+    if same:
+        yield f"not answered: {name}"
+    about = given.get("metadata")
+    tags = about.get("tags") if isinstance(about, dict) else None
+    skips = ("raises-exception", "skip-execution")
+    if has_marker(text) or any(
+        str(tag).startswith("nbval-") or tag in skips
+        for tag in (tags if isinstance(tags, list) else [])
+    ):
+        yield f"markers removed: {name}"
+
+
+def check_notebook(path: str | Path) -> list[str]:
+    """Run a student's notebook on this machine as the grader will, and list what is missing.
+
+    Only the released cells are run, in the released order, without cells that the student has
+    added, each for two minutes at most. Hidden checks are not known here. Returns a list of
+    sentences; it is empty if no problem was found.
+    """
+    notebook, problem = read_submission(Path(path))
+    if notebook is None:
+        return [f"{path}: {problem}"]
+    about = notebook.get("metadata", {}).get("fltoolkit")
+    if not isinstance(about, dict) or not isinstance(about.get("cells"), list):
+        return [f"{path}: not made by `fltoolkit assignment release`: ask for the file again"]
+    try:
+        import nbformat
+        from nbclient import NotebookClient
+    except ImportError as error:
+        raise ImportError("checking a notebook needs: pip install nbclient nbformat") from error
+    kept = [cell for cell in notebook["cells"] if cell.get("id") in about["cells"]]
+    run = nbformat.from_dict({**notebook, "nbformat_minor": 5, "cells": copy.deepcopy(kept)})
+    NotebookClient(run, timeout=120, allow_errors=True, kernel_name="python3").execute()
+    problems = [problem for cell in run.cells for problem in _stopped(cell)]
+    return [*_misplaced(notebook, about["cells"], kept), *problems]
+
+
+def _misplaced(
+    notebook: NotebookJSON, wanted: list[str], kept: list[dict[str, Any]]
+) -> Iterator[str]:
+    """Cells of the release that are missing or copied, and code that will not run."""
+    names = Counter(cell.get("id") for cell in notebook["cells"])
+    for name in wanted:
+        if name not in names:
+            yield f"cell {name!r} is missing: take it from the release"
+    for name, count in names.items():
+        if count > 1:
+            yield f"two cells have the id {name!r}: delete the copy"
+    answers = [cell["id"] for cell in kept if kind_of(cell) == "answer"]
+    for name in _split_answers(notebook["cells"], {c["id"]: c for c in kept}, answers):
+        yield (
+            f"is answer {name!r} split? Code in a second cell after it will not run: join the two "
+            "cells"
+        )
+    own = [c for c in notebook["cells"] if c["cell_type"] == "code" and c not in kept]
+    if any(text_of(cell).strip() for cell in own):
+        yield f"{len(own)} code cells of your own will not run: move their code into answer cells"
+
+
+def _stopped(cell: Any) -> Iterator[str]:
+    """What the student still has to do in a cell that was run."""
+    name, source = cell.id, text_of(cell)
+    if kind_of(cell) == "question" and "*Your answer here.*" in source:
+        yield f"question {name!r} is not answered yet"
+    if cell.cell_type != "code":
+        return
+    if STUB in source and "NotImplementedError" in source:
+        yield f"answer {name!r} is not written yet"
+    for out in cell.outputs:
+        if out.output_type == "error" and out.ename != "NotImplementedError":
+            yield f"cell {name!r} stops with {out.ename}: {out.evalue[:200]}"
+        elif out.get("name") == "stdout" and kind_of(cell) == "check":
+            for line in out.text.splitlines():
+                if ": not " in line:
+                    yield f"cell {name!r} prints: {line}"

@@ -1,0 +1,33 @@
+"""Research: runs as values, sweeps, fronts; more codecs and protocols; leakage and secrecy.
+
+    text        codecs, models and optimizers as text, read back without ``eval``
+    task        data, network and parties, which a protocol is given
+    protocol    the type of a protocol: a name, settings, and a function that trains
+    methods     the package's own protocols, each a small function
+    baselines   protocols to compare with: send the data, train alone, do nothing
+    experiment  all settings that a run depends on, as one value
+    weighing    nominal, real and entropy bytes of the messages
+    lines       the time of messages if each client has a line of its own
+    runs        from an experiment to its records
+    store       results in one SQLite file
+    sweeps      many experiments on several cores or on a cluster, each run once
+    analysis    Pareto fronts, bytes to a target
+    tables      results as Markdown, LaTeX and CSV; the bytes of the training samples
+    search      a search for the best settings within a number of bytes
+    pretraining a small language model, trained once and kept in a file
+    finetuning  a frozen model and the small changes that are learned and sent
+    commands    what ``fltoolkit run``, ``sweep``, ``compare`` and ``report`` do
+    codecs      a room: rotations, low rank, narrow whole numbers
+    data        a room: text
+    federated   a room: more ways to train together
+    pooled      a room: the samples themselves are sent, and one party trains
+    leakage     a room: what others learn from what crossed, and what helps
+    secrecy     a room: sums whose terms stay secret, and what they cost
+    plots       a room: accuracy over bytes for a sweep, and a page about it
+
+Notebooks 07, 08 and 11 to 13 use these functions.
+"""
+
+import lazy_loader as lazy
+
+__getattr__, __dir__, __all__ = lazy.attach_stub(__name__, __file__)

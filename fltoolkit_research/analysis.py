@@ -1,0 +1,352 @@
+"""Results of a sweep: fronts, bytes to a target, the metric within a budget, time on a link.
+
+Here: numbers from `Result`s, by the metric of their experiments. Not here: their tables (tables),
+pictures (the room plots), searching for good settings (search). Notebook 07 uses these functions.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from itertools import accumulate
+from operator import itemgetter
+from statistics import mean
+from typing import NamedTuple
+
+from fltoolkit.history import History, Record
+from fltoolkit.intervals import interval, paired
+from fltoolkit.metrics import ACCURACY, Metric
+from fltoolkit_research.experiment import Experiment
+from fltoolkit_research.store import Result
+
+
+class Point(NamedTuple):
+    """One setting at the end of its runs; there is one run for each seed.
+
+    >>> point = Point("4 bits", Experiment(), nbytes=2e6, values={0: 0.94, 1: 0.95, 2: 0.96})
+    >>> point.name, point.num_seeds, round(point.value, 2), round(point.high, 3)
+    ('4 bits', 3, 0.95, 0.975)
+    """
+
+    name: str
+    experiment: Experiment  # of the first seed
+    nbytes: float  # mean over the seeds
+    values: Mapping[int, float]  # by seed: the experiment's metric, e.g. accuracy 0..1
+
+    @property
+    def num_seeds(self) -> int:
+        """The number of seeds."""
+        return len(self.values)
+
+    @property
+    def value(self) -> float:
+        """The mean over the seeds."""
+        return mean(self.values.values())
+
+    @property
+    def low(self) -> float:
+        """The lower end of the mean's 95 % interval by Student's t; for one seed, its value."""
+        return interval([*self.values.values()]).low if self.num_seeds > 1 else self.value
+
+    @property
+    def high(self) -> float:
+        """The upper end of that interval; for one seed, its value."""
+        return interval([*self.values.values()]).high if self.num_seeds > 1 else self.value
+
+
+class Size(NamedTuple):
+    """The size of one kind of message in one direction, in bytes; see `fltoolkit_research.weigh`.
+
+    Nominal and entropy size are NaN if the codec could not compute them.
+
+    >>> size = Size("activations", "up", nominal=400.0, real=310, entropy=290.0)
+    >>> size.real / size.nominal  # the entropy coder saved more than a fifth
+    0.775
+    """
+
+    kind: str
+    direction: str  # "up", "down" or "across"
+    nominal: float
+    real: int
+    entropy: float
+
+
+def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
+    """Results by title: results that differ only in the seed are together.
+
+    What `failures` lists is left out: runs that failed, and runs that end with NaN or infinity.
+
+    If several settings have the same title, the values that differ are added: "4 bits, lr=0.1".
+
+    >>> from fltoolkit import History
+    >>> history = History([{"accuracy": 0.9, "nbytes": 100}])
+    >>> two = [Result(Experiment(name="8 bits", lr=lr), history, "", 1.0) for lr in (0.05, 0.1)]
+    >>> list(groups(two))
+    ['8 bits, lr=0.05', '8 bits, lr=0.1']
+    """
+    found: dict[str, list[Result]] = {}
+    for name, result in _named(r for r in results if len(r.history) and not _failure(r)):
+        found.setdefault(name, []).append(result)
+    return found
+
+
+def _failure(result: Result) -> str:
+    """Why a result cannot be compared, in one line; "" if it can be."""
+    if result.error:
+        return result.error.strip().splitlines()[-1]
+    name = result.experiment.metric
+    value = float(result.history[-1][name]) if len(result.history) else 0.0
+    return "" if math.isfinite(value) else f"{name} is {value} at the end: training diverged"
+
+
+def _named(results: Iterable[Result]) -> list[tuple[str, Result]]:
+    """Each result with its title and the settings in which it differs from others of that title.
+
+    The seed is no such setting; the version of the code is.
+    """
+    results = list(results)
+    settings = [{**asdict(r.experiment), "name": "", "seed": 0, "code": r.code} for r in results]
+    values: dict[tuple[str, str], set[str]] = {}  # by title and field: the values that occur
+    for result, mine in zip(results, settings, strict=True):
+        for field, value in mine.items():
+            values.setdefault((result.experiment.title, field), set()).add(repr(value))
+    named = []
+    for result, mine in zip(results, settings, strict=True):
+        title = result.experiment.title
+        differs = [f"{k}={v!r}" for k, v in mine.items() if len(values[title, k]) > 1]
+        named.append((", ".join([title, *differs]), result))
+    return named
+
+
+def by_task(results: Iterable[Result]) -> dict[str, list[Result]]:
+    """Results grouped by their task: data, model, clients, partition, loss and metric, in words.
+
+    Only results of one task can be compared.
+
+    >>> from fltoolkit import History
+    >>> runs = [Result(Experiment(data=data), History(), "", 1.0) for data in ("digits", "mnist")]
+    >>> list(by_task(runs))
+    ['digits, mlp, 1 client', 'mnist, mlp, 1 client']
+    """
+    tasks: dict[str, list[Result]] = {}
+    for result in results:
+        e = result.experiment
+        words = f"{e.data}, {e.model}, {e.num_clients} client{'s' * (e.num_clients > 1)}"
+        words += f", {e.partition}" * (e.num_clients > 1)
+        words += f", {e.loss}" * (e.loss != Experiment.loss)
+        words += f", {e.metric}" * (e.metric != Experiment.metric)
+        tasks.setdefault(words, []).append(result)
+    return tasks
+
+
+def metric_of(experiments: Iterable[Experiment]) -> Metric:
+    """The metric of these experiments; raises ValueError if they have different metrics.
+
+    Different metrics cannot be compared. Without any experiment, the metric is accuracy.
+
+    >>> metric_of([Experiment(metric="perplexity"), Experiment(metric="perplexity", seed=1)]).name
+    'perplexity'
+    """
+    found = {experiment.metric: experiment for experiment in experiments}
+    if len(found) > 1:
+        raise ValueError(
+            f"these experiments measure {' and '.join(found)}, which cannot be compared: take "
+            "results of one task, see fltoolkit_research.by_task"
+        )
+    return next((experiment.measured for experiment in found.values()), ACCURACY)
+
+
+def points(results: Iterable[Result]) -> list[Point]:
+    """The last evaluation of each setting; settings with few bytes come first.
+
+    The two seeds of this setting become one point, whose value is their mean:
+
+    >>> from fltoolkit import History
+    >>> runs = [
+    ...     Result(Experiment(seed=seed), History([{"accuracy": a, "nbytes": 100}]), "", 1.0)
+    ...     for seed, a in ((0, 0.75), (1, 1.0))
+    ... ]
+    >>> points(runs)[0].values, points(runs)[0].value
+    ({0: 0.75, 1: 1.0}, 0.875)
+    """
+    found = []
+    for name, runs in groups(results).items():
+        metric = runs[0].experiment.metric
+        values = {run.experiment.seed: float(run.history[-1][metric]) for run in runs}
+        nbytes = mean(float(run.history[-1]["nbytes"]) for run in runs)
+        found.append(Point(name, runs[0].experiment, nbytes, values))
+    return sorted(found, key=lambda point: point.nbytes)
+
+
+def front(found: Iterable[Point]) -> list[Point]:
+    """The Pareto front, as far as the seeds can tell it from noise; the fewest bytes come first.
+
+    A point is on the front if its mean is better than that of every point with fewer bytes, and if
+    its gain over the front point `before` it is more than noise: the 95 % interval of their
+    differences, paired by seed, is on the better side of 0. Where points share fewer than two
+    seeds there is no interval: then the means decide, and `table` puts the star in brackets. A
+    point with several seeds need not be better than a point with one.
+
+    >>> e = Experiment()
+    >>> a, b = {0: 0.80, 1: 0.82, 2: 0.81}, {0: 0.8001, 1: 0.8199, 2: 0.81021}
+    >>> three = [Point("x", e, 1, a), Point("y", e, 2, b), Point("z", e, 3, {0: 0.9, 1: 0.92, 2: 0.9})]
+    >>> round(three[1].value - three[0].value, 5), [point.name for point in front(three)]
+    (7e-05, ['x', 'z'])
+    """  # noqa: E501
+    found = list(found)
+    metric = metric_of(point.experiment for point in found)
+    sign = -1 if metric.higher_is_better else 1
+    several = any(point.num_seeds > 1 for point in found)
+    best: list[Point] = []
+    leading: Point | None = None  # the best mean so far
+    for point in sorted(found, key=lambda p: (p.nbytes, sign * p.value)):
+        if leading is None or metric.better(point.value, leading.value):
+            reference = before(point, best)
+            if reference is None or _more_than_noise(point, reference, metric):
+                best.append(point)
+            leading = leading if several and point.num_seeds == 1 else point
+    return best
+
+
+def before(point: Point, best: Sequence[Point]) -> Point | None:
+    """The last of ``best``, if possible one that shares two seeds or more with ``point``."""
+    sharing = [other for other in best if len(point.values.keys() & other.values.keys()) > 1]
+    return next(iter([*reversed(sharing), *reversed(best)]), None)
+
+
+def _more_than_noise(point: Point, reference: Point, metric: Metric) -> bool:
+    """Whether the paired interval of the gain is above 0; without one, whether its mean is."""
+    gains = paired(point.values, reference.values)
+    if len(gains) < 2:
+        return metric.better(point.value, reference.value)
+    gain = interval(gains)
+    return gain.beyond_zero and metric.better(gain.mean, 0.0)
+
+
+def front_within(
+    results: Iterable[Result], budgets: Sequence[float]
+) -> list[tuple[float, float, float, float]]:
+    """For each budget, the best method within it: the mean, and the ends of its 95 % interval.
+
+    Every evaluation of every method counts that was within the budget, as if training had been
+    stopped there. For each seed the best is chosen on the test set, so the values are a little too
+    good. With one seed, both ends are the value itself. Budgets that are too small for one
+    evaluation of each seed are left out.
+
+    >>> from fltoolkit import History
+    >>> history = History([{"accuracy": 0.5, "nbytes": 100}, {"accuracy": 0.9, "nbytes": 300}])
+    >>> front_within([Result(Experiment(), history, "", 1.0)], [50, 200, 400])
+    [(200, 0.5, 0.5, 0.5), (400, 0.9, 0.9, 0.9)]
+    """
+    results = list(results)
+    metric = metric_of(result.experiment for result in results)
+    reached: dict[int, list[tuple[int, float]]] = {}  # by seed: bytes and value of each evaluation
+    for runs in groups(results).values():
+        for run in runs:
+            rows = run.history.having(metric.name, "nbytes")
+            tests = [(int(row["nbytes"]), float(row[metric.name])) for row in rows]
+            tests = [test for test in tests if math.isfinite(test[1])]
+            reached.setdefault(run.experiment.seed, []).extend(tests)
+    best_so_far = {seed: _best_so_far(sorted(tests), metric) for seed, tests in reached.items()}
+    found = []
+    for budget in sorted(budgets):
+        places = [bisect_right(rows, budget, key=itemgetter(0)) for rows in best_so_far.values()]
+        if places and all(places):
+            best = [rows[k - 1][1] for k, rows in zip(places, best_so_far.values(), strict=True)]
+            found.append((budget, *_ends(best)))
+    return found
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float, float]:
+    """Mean, and the ends of its interval; a single value stands for all three."""
+    found = interval(values)
+    return found[:3] if found.known else (found.mean,) * 3
+
+
+def _best_so_far(tests: list[tuple[int, float]], metric: Metric) -> list[tuple[int, float]]:
+    """For each evaluation, its bytes and the best value so far."""
+    bests = accumulate((value for _, value in tests), lambda a, b: metric.best([a, b]))
+    return [(nbytes, best) for (nbytes, _), best in zip(tests, bests, strict=True)]
+
+
+def bytes_to_reach(history: History, target: float, metric: Metric = ACCURACY) -> int | None:
+    """The bytes a run had sent when it first reached ``target``; None if it never reached it.
+
+    >>> from fltoolkit import History
+    >>> bytes_to_reach(History([{"accuracy": 0.5, "nbytes": 10}, {"accuracy": 0.9, "nbytes": 20}]), 0.8)
+    20
+    """  # noqa: E501
+    if metric.unit == "%" and not 0 <= target <= 1:
+        raise ValueError(f"target={target}: {metric} is from 0 to 1; write 95 % as 0.95")
+    if not math.isfinite(target):
+        raise ValueError(f"target={target}: give a number that {metric} may reach")
+    for record in history.having(metric.name, "nbytes"):
+        if metric.reaches(float(record[metric.name]), target):
+            return int(record["nbytes"])
+    return None
+
+
+def value_within(history: History, nbytes: float, metric: Metric = ACCURACY) -> float | None:
+    """The last value measured before more than ``nbytes`` were sent; None if none was.
+
+    The function returns the last value and not the best one, since choosing the best moment would
+    use the test set.
+
+    >>> from fltoolkit import History
+    >>> history = History([{"accuracy": 0.5, "nbytes": 100}, {"accuracy": 0.9, "nbytes": 300}])
+    >>> value_within(history, 200), value_within(history, 50)
+    (0.5, None)
+    """
+    found = None
+    for record in history.having(metric.name, "nbytes"):
+        if int(record["nbytes"]) > nbytes:
+            break
+        found = float(record[metric.name])
+    return found
+
+
+def seconds_on(record: Record, *, rate: float, latency: float = 0.0) -> float:
+    """Seconds that a run's messages took on a link: ``nbytes / rate + num_waits * latency``.
+
+    ``rate`` is in bytes per second for all clients together; ``latency`` is in seconds per message.
+    The time for computing is not included.
+
+    >>> seconds_on({"nbytes": 2_000_000, "num_waits": 100}, rate=1e6, latency=0.05)
+    7.0
+    """
+    if not rate > 0 or not latency >= 0:
+        raise ValueError(f"rate={rate}, latency={latency}: need rate > 0 and latency >= 0")
+    return int(record["nbytes"]) / rate + int(record["num_waits"]) * latency
+
+
+def sizes_of(record: Record) -> list[Size]:
+    """The ledger of a record: each kind and direction with its three sizes.
+
+    >>> record = {"nbytes_activations_up": 310, "nominal_activations_up": 400, "nbytes_up": 310}
+    >>> sizes_of(record)
+    [Size(kind='activations', direction='up', nominal=400.0, real=310, entropy=nan)]
+    """
+    found = []
+    for key, nbytes in record.items():
+        _, _, rest = key.partition("nbytes_")
+        kind, _, direction = rest.rpartition("_")
+        if kind:  # and not the total of a direction, such as nbytes_up
+            nominal, entropy = (
+                float(record.get(f"{size}_{rest}", math.nan)) for size in ("nominal", "entropy")
+            )
+            found.append(Size(kind, direction, nominal, int(nbytes), entropy))
+    return found
+
+
+def failures(results: Iterable[Result]) -> Mapping[str, str]:
+    """For each failed experiment, its title and the reason: the last line of its error, or NaN.
+
+    >>> from fltoolkit import History
+    >>> error = "Traceback ...\\nValueError: loss is NaN"
+    >>> failures([Result(Experiment(name="lr too high"), History(), error, 1.0)])
+    {'lr too high, seed 0': 'ValueError: loss is NaN'}
+    """
+    return {
+        f"{name}, seed {r.experiment.seed}": _failure(r)
+        for name, r in _named(r for r in results if _failure(r))
+    }

@@ -1,0 +1,198 @@
+"""What every method is compared with, as protocols of experiments: the null rows of a table.
+
+    pooled    the owners send their samples to the server, and it trains on all of them
+    alone     one owner trains on its own samples; nothing is sent
+    nothing   nobody trains: the untrained network, or the commonest class
+
+A factor against float32 says little if the data themselves, sent once, would have been shorter; and
+an accuracy says little beside those of an owner who trains alone and of a guess. Not here: the
+algorithms (`fltoolkit_research.pooled`), the protocols that train together (methods).
+"""
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
+
+from fltoolkit.channel import Channel
+from fltoolkit.party import Party
+from fltoolkit_research.methods import batches_of_all, everybody, tested_once
+from fltoolkit_research.pooled.choose import at_random, prototypes
+from fltoolkit_research.pooled.distill import distilled
+from fltoolkit_research.pooled.protocol import pool
+from fltoolkit_research.protocol import COUNT, FLAG, Protocol, Setting, Trained
+from fltoolkit_research.task import Task
+from fltoolkit_research.text import allow
+
+CHOICES = {"random": at_random, "prototypes": prototypes, "distilled": distilled}
+
+
+def pooled(task: Task, channel: Channel) -> Trained:
+    """The owners send their samples, and the server trains on them (`pooled.pool`).
+
+    A round has as many batches as a pass over all samples, whatever was sent of them. So the
+    computing of as many rounds of federated averaging with one local pass is the same.
+    """
+    settings = task.settings
+    owners = {n: share for n, share in zip(task.names, task.shares, strict=True) if len(share[1])}
+    kept, choose = settings.get("num_kept"), CHOICES[settings.get("choose", "random")]
+    if kept is not None:  # each owner in proportion to what it has, at least one sample
+        total = len(task.data.y_train)
+        owners = {
+            name: choose(x, y, max(round(kept * len(y) / total), 1), seed=task.seed)
+            for name, (x, y) in owners.items()
+        }
+    server = task.party("server", task.model, has_loss=True)
+    if settings.get("decay", False):
+        server.optimizer = Falling(server.optimizer, task.rounds * batches_of_all(task))
+    records = pool(
+        owners,
+        server,
+        channel,
+        rounds=task.rounds,
+        batch_size=task.batch_size,
+        seed=task.seed,
+        steps_per_round=batches_of_all(task),
+        send_back=settings.get("send_back", False),
+    )
+    for record in records:
+        yield record, [server]
+
+
+class Falling:
+    """An optimizer whose learning rate falls in a straight line to 0, from step to step."""
+
+    def __init__(self, optimizer: Any, num_steps: int):
+        self.optimizer, self.param_groups = optimizer, optimizer.param_groups
+        self.schedule = LambdaLR(optimizer, lambda step: 1 - step / num_steps)
+
+    def step(self) -> None:
+        """A step of the optimizer, then one of its learning rate."""
+        self.optimizer.step()
+        self.schedule.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The states of the optimizer and of its schedule."""
+        return {"optimizer": self.optimizer.state_dict(), "schedule": self.schedule.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.schedule.load_state_dict(state["schedule"])
+
+
+def alone(task: Task, channel: Channel) -> Trained:
+    """One owner trains on its own samples, one pass per round; nothing is sent.
+
+    The setting ``owner`` says which, counted from 1. With "all", each owner trains a network of
+    its own, from the same first weights, and each of them is tested.
+    """
+    owner, totals = task.settings.get("owner", 1), channel.totals(task.names)
+    numbers = range(task.num_clients) if owner == "all" else [owner - 1]
+    models = [task.model if k == numbers[0] else copy.deepcopy(task.model) for k in numbers]
+    owners = [
+        task.party(task.names[number], model, has_loss=True)
+        for number, model in zip(numbers, models, strict=True)
+    ]
+    for round_ in range(task.rounds):
+        losses = []
+        for number, party in zip(numbers, owners, strict=True):
+            mine = [party.loss_and_grad(x, y)[0] for x, y in task.batches[number].epoch(round_)]
+            losses.append(sum(mine) / len(mine))
+        step = (round_ + 1) * batches_of_all(task)
+        loss = sum(losses) / len(losses)
+        yield {"step": step, "loss": loss, **totals()}, [[party] for party in owners]
+
+
+def nothing(task: Task, channel: Channel) -> Trained:
+    """Nobody trains and nothing is sent: the network with its first weights.
+
+    With the setting ``commonest`` a constant instead, which always says how frequent each class is
+    among the training samples, and so always guesses the commonest class.
+    """
+    module: nn.Module = task.model
+    if task.settings.get("commonest", False):
+        module = Frequencies(task.data.y_train, task.data.num_classes)
+    server = Party("server", module, loss_fn=task.loss_fn)
+    for round_ in range(task.rounds):
+        step = (round_ + 1) * batches_of_all(task)
+        yield {"step": step, **channel.totals(task.names)()}, [server]
+
+
+class Frequencies(nn.Module):
+    """A network that gives the same log-probabilities for every input."""
+
+    def __init__(self, y: Tensor, num_classes: int):
+        super().__init__()
+        if y.dim() != 1 or y.is_floating_point() or not num_classes:
+            raise ValueError(f"targets {tuple(y.shape)}, {y.dtype}: the commonest needs classes")
+        counts = torch.bincount(y, minlength=num_classes).float()
+        self.register_buffer("logs", (counts + 1).log() - (counts + 1).sum().log())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Log-probabilities of shape [samples, classes]."""
+        return self.get_buffer("logs").expand(len(x), -1)
+
+
+def one_of_them(experiment: Any) -> None:
+    """Raise ValueError for an owner that is not there."""
+    owner = experiment.settings.get("owner", 1)
+    if owner != "all" and owner > experiment.num_clients:
+        raise ValueError(
+            f"owner={owner}, num_clients={experiment.num_clients}: owners "
+            f"are counted from 1 to {experiment.num_clients}"
+        )
+    tested_once(experiment)
+
+
+def a_choice_of_some(experiment: Any) -> None:
+    """Raise ValueError for a way to choose samples without a number of them."""
+    if "choose" in experiment.settings and "num_kept" not in experiment.settings:
+        raise ValueError(
+            "settings hold choose: give the number of samples that are sent, num_kept, too"
+        )
+    tested_once(experiment)
+
+
+CHOOSE = Setting(f"one of {', '.join(map(repr, CHOICES))}", lambda value: value in CHOICES)
+
+OWNER = Setting(
+    "a whole number from 1 to num_clients (1 if left out), or 'all' for the mean of all owners",
+    lambda value: value == "all" or COUNT.allowed(value),
+)
+
+NULL_MODELS = {
+    protocol.name: protocol
+    for protocol in (
+        Protocol(
+            "pooled",
+            pooled,
+            sends=("samples", "labels", "model"),
+            settings={"num_kept": COUNT, "choose": CHOOSE, "decay": FLAG, "send_back": FLAG},
+            check=a_choice_of_some,
+            records_per_round=batches_of_all,
+            together=everybody,
+        ),
+        Protocol(
+            "alone",
+            alone,
+            sends=(),
+            settings={"owner": OWNER},
+            check=one_of_them,
+            records_per_round=batches_of_all,
+        ),
+        Protocol(
+            "nothing",
+            nothing,
+            sends=(),
+            settings={"commonest": FLAG},
+            check=tested_once,
+            records_per_round=batches_of_all,
+        ),
+    )
+}
+"""The protocols of the null rows, by name."""
+
+allow(*NULL_MODELS.values())

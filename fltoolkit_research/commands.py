@@ -1,0 +1,406 @@
+"""The subcommands for experiments: run, sweep, compare, report.
+
+Here: their arguments and what they print. Not here: the table of commands (cli), the HTML file
+(plots.report_page). Each command is a few lines around functions that scripts can call, too.
+"""
+
+import argparse
+import importlib
+import os
+import re
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fltoolkit_research.experiment import Experiment
+
+__all__ = ["compare_command", "report_command", "run_command", "sweep_command"]
+
+PROTOCOL_LINES = """\
+  split, relay, splitfed, split_async, u_shaped, vertical, uploading, local_loss: a network is cut
+  fedavg, interval_averaging, fedasync, fedbuff: whole networks are averaged
+  diloco, des_loc, streaming_diloco, noloco, sparta, ddp, demo, dion: a few workers, one model
+  decomfl, fedkseed: seeds and slopes are sent in place of gradients
+  pooled, alone, nothing: send the data, one owner alone, nobody trains (to compare with)
+"""
+"""As text, so that --help imports nothing; a test compares it with the protocols that there are."""
+
+_SWEEPS = """
+  fltoolkit sweep methods.yaml                    into methods.db beside it
+  fltoolkit sweep methods.yaml --workers 4        four processes
+  fltoolkit sweep methods.yaml --scheduler tcp://host:8786 --workers 64     a Dask cluster
+
+A file with three experiments of two seeds each:
+
+  defaults: {data: digits, num_clients: 10, rounds: 5, seeds: [0, 1]}
+  experiments:
+  - {name: SplitNN, protocol: relay}
+  - {name: 4 bits, protocol: relay, codecs: {activations: "Pipeline(Quantize(4), Entropy())"}}
+  - {name: FedAvg, protocol: fedavg, rounds: 20, lr: 0.1}
+"""
+_COMPARISONS = """
+  fltoolkit compare methods.db
+  fltoolkit compare methods.db --target 0.95      and the bytes sent until this accuracy
+  fltoolkit compare methods.db --budget 1MB       and the accuracy within a megabyte
+  fltoolkit compare methods.db --against FedAvg   differences to this setting
+  fltoolkit compare methods.db --csv > methods.csv
+  fltoolkit compare methods.db --latex            a tabular for a paper (package booktabs)
+"""
+_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    """Train one experiment and print a line for each record.
+
+    >>> run_command(["num_samples=64", "rounds=1"])
+    split   key 1e8a13472ba5dc8b
+    round   1.00   accuracy ... %   loss ...   327.7 kB sent
+    0
+    """
+    parser = _parser(
+        "run",
+        "Train one experiment and print a line at each evaluation: metric, loss, and all bytes\n"
+        "sent so far. docs/extend.md lists all settings with their defaults.",
+        """
+  fltoolkit run                                   split learning of digits, one client
+  fltoolkit run experiment.yaml                   settings from a file
+  fltoolkit run protocol=fedavg num_clients=10 rounds=20 lr=0.1
+  fltoolkit run 'codecs.activations=Pipeline(Quantize(4), Entropy())'
+  fltoolkit run protocol=split_async 'gate=LossGate(0.1)' --print
+  fltoolkit run 'optimizer=AdamW(lr=0.001)' metric=perplexity
+  fltoolkit run --import my_module protocol=gossip 'data=my_data()' 'model=my_model(width=64)'
+
+protocols:
+"""
+        + PROTOCOL_LINES,
+    )
+    parser.add_argument("what", nargs="*", metavar="FILE or SETTING=VALUE", help="see below")
+    parser.add_argument("--print", action="store_true", help="show the settings, train nothing")
+    args = _parse(parser, arguments)
+    experiment = _experiment(args.what)
+    if args.print:
+        print(f"# key {experiment.key}\n{experiment.to_yaml()}", end="")
+        return 0
+    from fltoolkit.units import amount
+    from fltoolkit_research.runs import records
+
+    metric = experiment.measured
+    print(f"{experiment.title}   key {experiment.key}")
+    for record in records(experiment):
+        value, loss = metric.words(float(record[metric.name])), float(record.get("loss", 0))
+        sent = amount("nbytes", int(record["nbytes"]))
+        words = f"{metric.name.replace('_', ' ')} {value:>8}   loss {loss:7.4f}   {sent}"
+        print(f"round {float(record['round']):6.2f}   {words} sent", flush=True)
+    return 0
+
+
+def sweep_command(arguments: Sequence[str]) -> int:
+    """Run the experiments of files and store their results.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> settings = '{"num_samples": 64, "rounds": 1, "seeds": [0, 1]}'
+    >>> _ = (folder / "two.json").write_text(settings)
+    >>> sweep_command([str(folder / "two.json")])
+    digits, mlp, 1 client
+    | setting | accuracy [%] | sent | times the data | seeds | front |
+    |---|---|---|---|---|---|
+    | split | ... | 327.7 kB | ... | 2 | * |
+    <BLANKLINE>
+    sent down, to the clients, of all bytes: split 50%
+    <BLANKLINE>
+    results are in ...two.db: fltoolkit report ...two.db
+    0
+    """
+    parser = _parser(
+        "sweep",
+        "Run all experiments of YAML or JSON files. A result is in the store as soon as its run\n"
+        "ends, and is not run again: press Ctrl-C, and run the same command later to continue.",
+        _SWEEPS,
+    )
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="YAML or JSON")
+    parser.add_argument("--store", type=Path, help="default: the first file with the ending .db")
+    parser.add_argument("--workers", type=int, default=1, help="runs at a time (default: 1)")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="address of a Dask cluster to use")
+    parser.add_argument("--retry", action="store_true", help="run the failed experiments again")
+    words = "use what another version of the code has run, too"
+    parser.add_argument("--any-code", action="store_true", help=words)
+    words = "run each experiment with these seeds, in place of those in the files"
+    parser.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help=words)
+    args = _parse(parser, arguments)
+    experiments = _from_files(args.files, args.seeds)
+    from fltoolkit_research.store import Store
+    from fltoolkit_research.sweeps import cluster
+    from fltoolkit_research.sweeps import sweep as sweep_all
+
+    place = args.store or args.files[0].with_suffix(".db")
+    pool: Any = cluster(args.scheduler) if args.scheduler else nullcontext()
+    with Store(place, any_code=args.any_code) as store, pool as executor:
+        found = sweep_all(
+            experiments,
+            store=store,
+            workers=args.workers,
+            pool=executor,
+            retry=args.retry,
+            imports=args.modules,
+        )
+    broken = _print_tables(found)
+    modules = "".join(f" --import {module}" for module in args.modules)
+    print(f"results are in {place}: fltoolkit report {place}{modules}")
+    return 1 if broken else 0
+
+
+def compare_command(arguments: Sequence[str]) -> int:
+    """Print a table of the results in a store.
+
+    >>> import tempfile
+    >>> from fltoolkit.history import History
+    >>> from fltoolkit_research import Experiment, Result, Store
+    >>> path = Path(tempfile.mkdtemp()) / "results.db"
+    >>> with Store(path) as store:
+    ...     history = History([{"accuracy": 0.9, "nbytes": 300}])
+    ...     store.add(Result(Experiment(name="8 bits"), history, "", 1.0))
+    >>> compare_command([str(path), "--target", "0.8"])
+    digits, mlp, 1 client
+    | setting | accuracy [%] | sent | times the data | seeds | bytes to 80 % | front |
+    |---|---|---|---|---|---|---|
+    | 8 bits | 90.00 | 300 B | 0.0104 | 1 | 300 B | * |
+    <BLANKLINE>
+    0
+    """
+    parser = _parser(
+        "compare",
+        "Print a table of a store: the metric, what it is above a setting with fewer bytes, bytes\n"
+        "sent, how many times the training samples (compressed without loss) that is, and a star\n"
+        "for each setting on the Pareto front: better than all with fewer bytes, by more than\n"
+        "noise. In brackets stand 95 % confidence intervals over the seeds, by Student's t;\n"
+        "differences are paired by seed. (*) needs a second seed to tell.",
+        _COMPARISONS,
+    )
+    _store_arguments(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="the table as CSV with plain numbers")
+    form.add_argument("--latex", action="store_true", help="the table as a LaTeX tabular")
+    args = _parse(parser, arguments)
+    how = {"target": args.target, "budget": args.budget, "against": args.against}
+    _print_tables(
+        _results(args), "csv" if args.csv else "latex" if args.latex else "markdown", **how
+    )
+    return 0
+
+
+def report_command(arguments: Sequence[str]) -> int:
+    """Write one HTML file about the results in a store.
+
+    >>> import contextlib
+    >>> import tempfile
+    >>> from fltoolkit.history import History
+    >>> from fltoolkit_research import Experiment, Result, Store
+    >>> path = Path(tempfile.mkdtemp()) / "results.db"
+    >>> record = {"accuracy": 0.9, "nbytes": 900, "nbytes_activations_up": 900, "num_waits": 9}
+    >>> with Store(path) as store:
+    ...     store.add(Result(Experiment(), History([record]), "", 1.0))
+    >>> with contextlib.redirect_stdout(None):  # it would print the path and the size
+    ...     status = report_command([str(path)])
+    >>> status, path.with_suffix(".html").exists()
+    (0, True)
+    """
+    parser = _parser(
+        "report",
+        "Write one HTML file with plots, tables, ledgers and the settings of all runs of a store.\n"
+        "The file needs no other file and no network: you can send it by mail.",
+        """
+  fltoolkit report methods.db                     methods.html beside it
+  fltoolkit report methods.db --out report.html --target 0.95 --budget 1MB
+""",
+    )
+    _store_arguments(parser)
+    parser.add_argument("--out", type=Path, help="default: the store with the ending .html")
+    args = _parse(parser, arguments)
+    from fltoolkit_research.plots.report_page import html_report
+
+    place = args.out or args.store.with_suffix(".html")
+    found = _results(args)
+    how = {"target": args.target, "budget": args.budget, "against": args.against}
+    text = html_report(found, title=args.store.stem, **how)
+    place.write_text(text, encoding="utf-8")
+    print(f"{place}: {len(text) / 1000:,.0f} kB")
+    return 0
+
+
+# ------------------------------------------------------------------------------------- arguments
+
+
+def _parser(name: str, description: str, examples: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog=f"fltoolkit {name}",
+        description=description,
+        epilog="examples:" + examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    words = (
+        "import this module first, also from the current folder; in it your own codecs, protocols "
+        "and data are allowed (fltoolkit_research.allow)"
+    )
+    parser.add_argument(
+        "--import", dest="modules", action="append", default=[], metavar="MODULE", help=words
+    )
+    args = parser.parse_args(arguments)
+    if args.modules:
+        sys.path.insert(0, os.getcwd())  # as `python -m` does
+    for module in args.modules:
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise
+            raise ImportError(
+                f"--import {module}: no such module in {os.getcwd()} or where Python looks. "
+                f"Go to the folder of {module}.py, or set PYTHONPATH to it"
+            ) from error
+    return args
+
+
+def _from_files(paths: Sequence[Path], seeds: Sequence[int] | None) -> "list[Experiment]":
+    """The experiments of all files; with seeds, each of them once with each seed."""
+    from fltoolkit_research.experiment import read
+
+    found = [experiment for path in paths for experiment in read(path)]
+    if not seeds:
+        return found
+    bare = {replace(experiment, seed=0).key: experiment for experiment in found}
+    return [replace(experiment, seed=seed) for experiment in bare.values() for seed in seeds]
+
+
+def _store_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("store", type=Path, metavar="STORE", help="made by fltoolkit sweep")
+    parser.add_argument("--target", type=float, help="a value of the metric, e.g. 0.95")
+    parser.add_argument("--budget", type=_nbytes, help="bytes, such as 500kB or 1MB")
+    parser.add_argument(
+        "--against", metavar="NAME", help="compare with this setting, not the cheaper front point"
+    )
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="only settings whose name contains TEXT"
+    )
+
+
+def _results(args: argparse.Namespace) -> list[Any]:
+    from fltoolkit_research.store import Store
+
+    if not args.store.exists():
+        raise FileNotFoundError(f"{args.store}: no such store. Make one with fltoolkit sweep")
+    with Store(args.store) as store, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        found = [r for r in store.results() if args.only in r.experiment.title]
+    for each in warned:
+        print(each.message, file=sys.stderr)
+    if not found:
+        named = f" whose name contains {args.only!r}" * bool(args.only)
+        raise ValueError(f"{args.store} holds no experiment{named} that can be read")
+    return found
+
+
+def _print_tables(found: Sequence[Any], form: Any = "markdown", **how: Any) -> bool:
+    """A table for each task, in "markdown", "csv" or "latex"; then what failed, if anything."""
+    from fltoolkit_research.analysis import by_task
+    from fltoolkit_research.tables import data_nbytes, table
+
+    tasks = by_task(found)
+    for task, mine in tasks.items():
+        if len(tasks) > 1 or form == "markdown":
+            print({"markdown": "", "csv": "# ", "latex": "% "}[form] + task)  # as a comment
+        print(table(mine, **how, data_nbytes=data_nbytes, form=form).rstrip("\n"))
+        if form == "markdown":
+            print(_directions(mine), end="")
+            print(_unknown_data(mine), end="")
+        if len(tasks) > 1 or form == "markdown":
+            print()
+    return _say_failures(found)
+
+
+def _directions(results: Sequence[Any]) -> str:
+    """A line that says which share of the bytes went to the clients: a codec up cannot save it."""
+    from fltoolkit_research.analysis import groups
+
+    shares = []
+    for name, runs in groups(results).items():
+        last = [run.history[-1] for run in runs]
+        sent = sum(int(each["nbytes"]) for each in last)
+        if sent and all("nbytes_down" in each for each in last):
+            shares.append(f"{name} {sum(int(each['nbytes_down']) for each in last) / sent:.0%}")
+    return f"\nsent down, to the clients, of all bytes: {', '.join(shares)}\n" * bool(shares)
+
+
+def _unknown_data(results: Sequence[Any]) -> str:
+    """A line for each data set whose size is not known, with the reason for the "-"."""
+    from fltoolkit_research.tables import data_nbytes
+
+    reasons = {}
+    for result in results:
+        try:
+            data_nbytes(result.experiment)
+        except ValueError as error:
+            reasons[result.experiment.data] = error
+    return "".join(f"\ntimes the data: - for {name}: {why}\n" for name, why in reasons.items())
+
+
+def _say_failures(results: Sequence[Any]) -> bool:
+    """A line for each failure, and one if several versions of the code made the results."""
+    from fltoolkit_research.analysis import failures
+
+    broken = failures(results)
+    for title, error in broken.items():
+        print(f"failed: {title}: {error}", file=sys.stderr)
+    counts = Counter(result.code or "before 0.2" for result in results)
+    if len(counts) > 1:
+        words = ", ".join(f"{code} ({number} runs)" for code, number in sorted(counts.items()))
+        print(f"several versions of the code made these results: {words}", file=sys.stderr)
+    return bool(broken)
+
+
+def _nbytes(text: str) -> float:
+    """The number of bytes in a text with a unit; kB is 1,000 bytes."""
+    found = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*([a-z]*)", text.strip().lower())
+    if not found or found[2] not in _UNITS:
+        raise argparse.ArgumentTypeError(f"{text!r}: write a number with B, kB, MB or GB")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _experiment(words: Sequence[str]) -> "Experiment":
+    """The experiment of a file, or the defaults, with the settings that ``words`` give."""
+    from fltoolkit_research.experiment import Experiment, read
+
+    values: dict[str, Any] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals:
+            found = read(word)
+            if len(found) != 1:
+                raise ValueError(f"{word} holds {len(found)} experiments: use fltoolkit sweep")
+            values = found[0].to_dict()
+            continue
+        part, dot, inner = key.partition(".")
+        if dot:  # codecs.update=..., settings.local_steps=...
+            values[part] = {**values.get(part, {}), inner: _plain(text)}
+        else:
+            values[key] = _plain(text)
+    return Experiment.from_dict(values)
+
+
+def _plain(text: str) -> Any:
+    """The text as a number, True, False or None if it is one of these, otherwise unchanged."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False, "none": None}.get(text.lower(), text)

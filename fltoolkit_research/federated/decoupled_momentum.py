@@ -1,0 +1,264 @@
+"""DeMo and Dion: each worker keeps one part of its momentum and sends the other.
+
+Here: `demo`, which sends the largest cosines, and `dion`, which sends two narrow matrices. Not
+here: where messages go (exchange.py), several steps between two messages (local_steps.py).
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.federated.client import Local, check_count
+from fltoolkit.federated.samples import Clients
+from fltoolkit.federated.workers import Fleet, Workers, as_fleet
+from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
+from fltoolkit.trees import Tree
+from fltoolkit_research.federated.data_parallel import (
+    check_one_step,
+    gradients_of_each_step,
+    move_all,
+    shared_optimizer,
+    trainable,
+)
+from fltoolkit_research.federated.exchange import Exchange, ThroughServer, all_gather
+
+
+@checked_at_call
+def demo(
+    model: nn.Module,
+    workers: Clients | Fleet,
+    channel: Channel,
+    *,
+    steps: int | range,
+    local: Local,
+    decay: float = 0.999,
+    chunk: int = 64,
+    seed: int = 0,
+) -> Iterator[Record]:
+    """DeMo (Peng, Quesnelle and Kingma 2024, arXiv 2411.19870, algorithm 1); one record per step.
+
+    A step:
+
+    1. every worker adds the gradient of its own batch to its own momentum:
+       ``m <- decay * m + g``
+    2. it transforms the momentum, ``chunk`` values at a time, by a discrete cosine transform, and
+       sends what its codec keeps of that, such as the largest coefficients
+    3. it subtracts what was sent from its momentum. The rest stays for later steps, so no error
+       feedback is needed
+    4. every worker transforms the mean of all coefficients back, and takes a step with the
+       **sign** of the result
+
+    Messages go from each worker to all others (kind ``update``), as in the paper. Give the channel
+    a codec such as ``Pipeline(TopK(4 / 64, scope="tensor"), Half(), Entropy())``: the paper keeps
+    the k largest of each chunk, this codec as many of each tensor. The paper's chunks are squares
+    of a matrix; here they follow the order in which the values lie in memory.
+
+    Args:
+        workers: names to data ``(x, y)``; for a run that goes on, a `Fleet`, which keeps each
+            worker's momentum and the optimizer's state.
+        local: with ``steps=1``, without ``clip_norm``; the paper's optimizer is SGD.
+        decay: of the momentum.
+        chunk: how many values are transformed together.
+
+    The other arguments, the records and the errors are those of `ddp`.
+
+    Each worker sends one coefficient of eight. A step with the sign moves each weight by ``lr``:
+
+    >>> from fltoolkit.codecs.pipeline import Pipeline
+    >>> from fltoolkit.codecs.sparse import TopK
+    >>> workers = {name: (torch.ones(4, 8), torch.ones(4, 1)) for name in ("ann", "ben")}
+    >>> model = nn.Linear(8, 1, bias=False)
+    >>> before = model.weight.detach().clone()
+    >>> local = Local(2, lr=0.25, steps=1, loss_fn=nn.functional.mse_loss)
+    >>> channel = Channel({"update": Pipeline(TopK(1 / 8))})
+    >>> records = list(demo(model, workers, channel, steps=1, local=local, chunk=8))
+    >>> (model.weight - before).detach().abs().round(decimals=4).unique()
+    tensor([0.2500])
+    """
+    team = Workers(model, as_fleet(workers), local, seed)
+    check_one_step(team)
+    steps = to_come("steps", steps)
+    check_count("chunk", chunk)
+    if not 0 <= decay <= 1:
+        raise ValueError(f"decay={decay}: how much of the momentum is kept, from 0 to 1")
+    _check_unclipped(local)
+    fleet = team.fleet
+    yield CHECKED
+
+    totals, optimizer = channel.begin(set(team.clients), [model]), shared_optimizer(team)
+    for step, loss, grads in gradients_of_each_step(team, channel, steps):
+        coefficients = {}
+        for worker, gradient in grads.items():
+            old = fleet.momenta.get(worker) or {n: torch.zeros_like(g) for n, g in gradient.items()}
+            momentum = {n: decay * old[n] + g for n, g in gradient.items()}
+            coefficients[worker] = {n: cosines(m, chunk) for n, m in momentum.items()}
+            fleet.momenta[worker] = momentum
+        sent, mean = all_gather(channel, coefficients, "update")
+        for worker in filter(channel.is_here, grads):
+            fleet.momenta[worker] = _without(fleet.momenta[worker], sent[worker])
+        params = trainable(model).items()
+        signs = {name: from_cosines(mean[name], param.shape).sign() for name, param in params}
+        move_all(team, optimizer, signs)
+        yield {"step": step, **loss, **totals()}
+
+
+def _without(momentum: Tree, sent: Tree) -> Tree:
+    """What is left of a momentum when the coefficients that were sent are taken out."""
+    return {n: m - from_cosines(sent[n], m.shape).to(m) for n, m in momentum.items()}
+
+
+MU = 0.95  # of `dion`: how much of its momentum a step keeps
+
+
+@checked_at_call
+def dion(
+    model: nn.Module,
+    workers: Clients | Fleet,
+    channel: Channel,
+    *,
+    steps: int | range,
+    local: Local,
+    rank: int,
+    exchange: Exchange = ThroughServer(),
+    seed: int = 0,
+) -> Iterator[Record]:
+    """Dion (Ahn et al. 2025, arXiv 2504.05295): orthonormal steps from two narrow means.
+
+    Like `Muon`, it moves a hidden matrix [m, n] equally far in each direction, but in ``rank``
+    directions only, and no whole matrix is sent. A step:
+
+    1. every worker adds the gradient of its own batch to its own momentum: ``M <- M + G``
+    2. the means of ``P = M Q`` [m, rank] and of the gradients of all other parameters are exchanged
+    3. the columns of P are made orthonormal, and the mean of ``R = M^T P`` [n, rank] is exchanged
+    4. every worker subtracts ``(1 - mu) P R^T`` from its momentum, with the paper's mu of 0.95. The
+       rest stays for later steps, which is the error feedback
+    5. ``Q <- R`` with columns of length 1, and a hidden matrix moves along ``-sqrt(m / n) P Q^T``
+
+    Both means are linear in M, so the steps are those of one worker with the mean gradient; only
+    ``rank * (m + n)`` values of a matrix travel, as with `PowerSGD`.
+
+    Args:
+        workers: names to data ``(x, y)``; for a run that goes on, a `Fleet`, which keeps each
+            worker's momenta and the optimizer's state.
+        local: with ``steps=1``, without ``clip_norm``, and with ``optimizer=muon_for(model,
+            momentum=None)``, which knows the hidden matrices and moves the rest with AdamW.
+        rank: how many directions of a matrix move; larger: more bytes.
+        exchange: `ThroughServer`, `AllGather` or `Ring`.
+
+    The other arguments, the records and the errors are those of `ddp`.
+
+    Of the hidden matrix [8, 6] a worker sends 8 and 6 values in place of 48:
+
+    >>> from fltoolkit_research.federated.muon import muon_for
+    >>> shapes = ((2, 6), (6, 8), (8, 1))
+    >>> model = nn.Sequential(*(nn.Linear(*shape, bias=False) for shape in shapes))
+    >>> workers, channel = {"ann": (torch.ones(4, 2), torch.ones(4, 1))}, Channel()
+    >>> optimizer = muon_for(model, momentum=None)
+    >>> local = Local(2, optimizer=optimizer, steps=1, loss_fn=nn.functional.mse_loss)
+    >>> _ = list(dion(model, workers, channel, steps=1, local=local, rank=1))
+    >>> [transfer.nbytes_dense // 4 for transfer in channel.transfers]  # and 12 + 8 of the others
+    [28, 28, 6, 6]
+    """
+    team = Workers(model, as_fleet(workers), local, seed)
+    check_one_step(team)
+    steps = to_come("steps", steps)
+    check_count("rank", rank)
+    _check_unclipped(local)
+    fleet, workers = team.fleet, team.clients
+    yield CHECKED
+
+    totals, optimizer = channel.begin(set(workers), [model]), shared_optimizer(team)
+    shapes = _hidden(optimizer, trainable(model))
+    for worker in workers:
+        fleet.momenta.setdefault(worker, _no_momentum(shapes, rank, seed))
+    for step, loss, grads in gradients_of_each_step(team, channel, steps):
+        momenta = {w: {n: fleet.momenta[w][n] + grads[w][n] for n in shapes} for w in workers}
+        q = {n: next(iter(fleet.momenta.values()))[n + ".Q"] for n in shapes}
+        narrow = {w: grads[w] | {n: m @ q[n] for n, m in momenta[w].items()} for w in workers}
+        mean = exchange(channel, narrow)
+        p = {n: torch.linalg.qr(mean[n]).Q for n in shapes}
+        other = {w: {n + ".R": m.T @ p[n] for n, m in momenta[w].items()} for w in workers}
+        r = exchange(channel, other)
+        for n, (rows_, columns) in shapes.items():
+            q[n] = nn.functional.normalize(r[n + ".R"], dim=0)
+            mean[n] = min(1.0, rows_ / columns) ** 0.5 * p[n] @ q[n].T
+        for worker, m in momenta.items():
+            rest = {n: m[n] - (1 - MU) * p[n] @ r[n + ".R"].T for n in shapes}
+            fleet.momenta[worker] = rest | {n + ".Q": q[n] for n in shapes}
+        move_all(team, optimizer, mean)
+        yield {"step": step, **loss, **totals()}
+
+
+def _hidden(
+    optimizer: torch.optim.Optimizer, params: Mapping[str, Tensor]
+) -> dict[str, torch.Size]:
+    """The shapes of the matrices that the optimizer moves as directions, by name."""
+    groups = [g for g in optimizer.param_groups if g.get("hidden") and g.get("momentum") is None]
+    found = {id(param) for group in groups for param in group["params"]}
+    if not found:
+        raise ValueError(
+            "the optimizer has no hidden matrices without momentum of their own, as dion needs: "
+            "give optimizer=muon_for(model, momentum=None)"
+        )
+    return {name: param.shape for name, param in params.items() if id(param) in found}
+
+
+def _no_momentum(shapes: Mapping[str, torch.Size], rank: int, seed: int) -> Tree:
+    """Momenta of zeros, and the same random Q at every worker."""
+    generator, found = torch.Generator().manual_seed(seed), {}
+    for name, (rows, columns) in shapes.items():
+        found[name] = torch.zeros(rows, columns)
+        width = min(rank, rows, columns)
+        found[name + ".Q"] = torch.randn(columns, width, generator=generator)
+    return found
+
+
+def _check_unclipped(local: Local) -> None:
+    if local.clip_norm is not None:
+        raise ValueError(
+            f"clip_norm={local.clip_norm}: here steps are signs or directions, whose length says "
+            "nothing about gradients. Leave clip_norm out"
+        )
+
+
+def cosines(values: Float[Tensor, "..."], chunk: int) -> Float[Tensor, "chunks chunk"]:
+    """The orthonormal discrete cosine transform (DCT-II) of each ``chunk`` values in a row.
+
+    ``c_0 = sum_j x_j / sqrt(n)``, ``c_k = sqrt(2 / n) sum_j x_j cos(pi (j + 1/2) k / n)``; the last
+    chunk is filled up with zeros. It keeps the sum of squares.
+
+    >>> cosines(torch.tensor([3.0, 3.0, 1.0, -1.0]), 2).round(decimals=4)
+    tensor([[4.2426, 0.0000],
+            [0.0000, 1.4142]])
+    """
+    flat = values.flatten()
+    filled = nn.functional.pad(flat, (0, -len(flat) % chunk)).reshape(-1, chunk)
+    return filled @ _transform(chunk).to(flat).t()
+
+
+def from_cosines(
+    coefficients: Float[Tensor, "chunks chunk"], shape: torch.Size
+) -> Float[Tensor, "..."]:
+    """The inverse of `cosines`, for a tensor of this shape.
+
+    >>> values = torch.tensor([[3.0, 1.0, 4.0], [1.0, 5.0, 9.0]])
+    >>> from_cosines(cosines(values, 4), values.shape).round(decimals=4)
+    tensor([[3., 1., 4.],
+            [1., 5., 9.]])
+    """
+    flat = (coefficients @ _transform(coefficients.shape[1]).to(coefficients)).flatten()
+    return flat[: shape.numel()].reshape(shape)
+
+
+@lru_cache(maxsize=8)
+def _transform(n: int) -> Tensor:
+    """The DCT-II as an orthogonal matrix [n, n], in float64."""
+    k = torch.arange(n, dtype=torch.float64)
+    matrix = (math.pi / n * k[:, None] * (k[None, :] + 0.5)).cos() * math.sqrt(2 / n)
+    matrix[0] /= math.sqrt(2)
+    return matrix

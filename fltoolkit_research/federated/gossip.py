@@ -1,0 +1,209 @@
+"""Workers that train one model without a server and never hold quite the same weights.
+
+Here: `noloco`, where a worker averages with a random partner, and `sparta`, where all average a few
+random values at a time. Not here: workers that are equal after each message (local_steps.py).
+"""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.federated.client import Local, check_count, sent_entries
+from fltoolkit.federated.samples import Clients
+from fltoolkit.federated.workers import Fleet, Workers, as_fleet, client_seed, plus
+from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
+from fltoolkit.trees import as_vector, from_vector
+from fltoolkit_research.federated.exchange import Exchange, ThroughServer, all_gather
+from fltoolkit_research.federated.local_steps import (
+    check_inner_steps,
+    copied,
+    inner_steps,
+    record_of,
+)
+
+
+@checked_at_call
+def noloco(
+    model: nn.Module,
+    workers: Clients | Fleet,
+    channel: Channel,
+    *,
+    rounds: int | range,
+    local: Local,
+    group: int = 2,
+    outer: tuple[float, float] = (0.7, 0.5),
+    seed: int = 0,
+) -> Iterator[Record]:
+    """NoLoCo (Kolehmainen et al. 2025, arXiv 2506.10911): local steps, then a random partner.
+
+    A round:
+
+    1. every worker takes ``local.steps`` inner steps from its own weights phi, and ends at theta
+    2. the workers are dealt into groups of ``group``, anew in each round. All workers draw the same
+       groups from ``seed``, so the groups are not sent
+    3. in each group everybody sends its theta to the others (kind ``model``)
+    4. every worker moves its own weights by its own momentum:
+       ``m <- momentum * m + lr * (mean of theta in the group - phi)``, ``phi <- phi + m``
+
+    The paper's step has a factor for how far the workers came and another for how far their weights
+    are apart. In the authors' code both are ``lr``, and then the sum needs theta alone. Their code
+    sends phi and theta - phi, which is twice as much; the paper can send phi while the worker
+    computes.
+
+    With one group of all workers this is `diloco` with ``torch.optim.SGD(lr=, momentum=)`` outside.
+    Weights are sent here and not updates, so no codec may leave some of them out.
+
+    Args:
+        model: holds the first worker's weights before each record, and the common weights at the
+            beginning.
+        workers: names to data ``(x, y)``, or a `Fleet`: what each worker holds is in its
+            ``weights``, and for a run that goes on it keeps momenta and optimizers, too.
+        group: how many workers average; it divides the number of workers. With 1 nothing is sent.
+        outer: learning rate and momentum of step 4; by default the authors' for pairs.
+
+    The other arguments, the records and the errors are those of `diloco`.
+
+    Two of four workers exchange at a time: four messages in a round, where a server has eight.
+
+    >>> workers = {f"w{k}": (torch.ones(4, 1), torch.full((4, 1), float(k))) for k in range(4)}
+    >>> local = Local(2, lr=0.1, steps=5, loss_fn=nn.functional.mse_loss)
+    >>> channel = Channel()
+    >>> records = noloco(nn.Linear(1, 1), workers, channel, rounds=1, local=local)
+    >>> len(list(records)), [(t.sender, t.receiver) for t in channel.transfers]
+    (1, [('w1', 'w2'), ('w2', 'w1'), ('w0', 'w3'), ('w3', 'w0')])
+    """
+    team = Workers(model, as_fleet(workers), local, seed)
+    rounds = to_come("rounds", rounds)
+    check_inner_steps(local)
+    check_count("group", group)
+    if (number := len(team.clients)) % group:
+        raise ValueError(f"group={group}: must divide the number of workers, {number}")
+    lr, momentum = outer
+    if not (0 < lr < math.inf and 0 <= momentum < 1):
+        raise ValueError(f"outer={outer}: a learning rate above 0, a momentum from 0 to below 1")
+    fleet = team.fleet
+    yield CHECKED
+
+    totals = channel.begin(set(team.clients), [model], sends_weights=True)
+    _begin(model, team)
+    for round_ in rounds:
+        channel.step = round_ + 1
+        loss, updates = inner_steps(team, channel, fleet.weights, round_)
+        for members in _dealt(list(team.clients), group, seed, round_):
+            ends = {w: plus(fleet.weights[w], updates[w]) for w in members}
+            _, mean = all_gather(channel, ends, "model")
+            for worker in filter(channel.is_here, members):
+                own, m = fleet.weights[worker], fleet.momenta[worker]
+                m = {n: momentum * m[n] + lr * (mean[n] - own[n]) for n in own}
+                fleet.momenta[worker], fleet.weights[worker] = m, plus(own, m)
+        _show(model, team, channel)
+        yield record_of(round_, local, loss, totals())
+
+
+@checked_at_call
+def sparta(
+    model: nn.Module,
+    workers: Clients | Fleet,
+    channel: Channel,
+    *,
+    rounds: int | range,
+    local: Local,
+    fraction: float = 0.005,
+    exchange: Exchange = ThroughServer(),
+    seed: int = 0,
+) -> Iterator[Record]:
+    """SPARTA: after each local step all workers average a few random values of the model.
+
+    A round:
+
+    1. every worker takes ``local.steps`` steps from its own weights; one step in the original
+    2. ``fraction`` of the values are drawn from ``seed``, the same ones at all workers, so their
+       places are not sent
+    3. their means replace them at every worker: ``exchange`` says where the messages go
+
+    A message is ``1 / fraction`` times smaller than the model, and each value is averaged about
+    every ``1 / fraction`` rounds. With ``fraction=1`` this is `diloco` with a plain mean. Each
+    message holds other values, so `ErrorFeedback` cannot be used.
+
+    Source: Baioumy and Cheema 2025 (SPARTA, openreview.net/forum?id=stFPf3gzq1), as implemented in
+    exo-gym, which also sends the drawn places.
+
+    Args:
+        model: holds the first worker's weights before each record, and the common weights at the
+            beginning.
+        workers: names to data ``(x, y)``, or a `Fleet`: what each worker holds is in its
+            ``weights``, and for a run that goes on it keeps the optimizers, too.
+        fraction: of the values that are averaged in a round, above 0 and at most 1.
+        exchange: `ThroughServer` or `AllGather`.
+
+    The other arguments, the records and the errors are those of `diloco`.
+
+    One of eight values is averaged in each round; two workers send it, and both get the mean:
+
+    >>> workers = {name: (torch.ones(4, 7), torch.zeros(4, 1)) for name in ("ann", "ben")}
+    >>> local, channel = Local(2, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss), Channel()
+    >>> records = sparta(
+    ...     nn.Linear(7, 1), workers, channel, rounds=2, local=local, fraction=1 / 8)
+    >>> len(list(records)), [transfer.nbytes_dense // 4 for transfer in channel.transfers]
+    (2, [1, 1, 1, 1, 1, 1, 1, 1])
+    """
+    team = Workers(model, as_fleet(workers), local, seed)
+    rounds = to_come("rounds", rounds)
+    check_inner_steps(local)
+    if not 0 < fraction <= 1:
+        raise ValueError(f"fraction={fraction}: of the values, above 0 and at most 1")
+    fleet = team.fleet
+    yield CHECKED
+
+    totals = channel.begin(set(team.clients), [model])
+    _begin(model, team)
+    for round_ in rounds:
+        channel.step = round_ + 1
+        loss, updates = inner_steps(team, channel, fleet.weights, round_)
+        flat = {w: as_vector(plus(fleet.weights[w], update)) for w, update in updates.items()}
+        size = len(next(iter(flat.values())))
+        drawn = _shuffled(size, seed, round_)[: max(1, round(fraction * size))]
+        mean = exchange(channel, {worker: {"drawn": own[drawn]} for worker, own in flat.items()})
+        for worker, own in flat.items():
+            own[drawn] = mean["drawn"]
+            fleet.weights[worker] = from_vector(own, fleet.weights[worker])
+        _show(model, team, channel)
+        yield record_of(round_, local, loss, totals())
+
+
+# ---------------------------------------------------------------------------- steps of a round
+
+
+def _begin(model: nn.Module, team: Workers) -> None:
+    """Give each worker the common weights and no momentum, unless it goes on with its own."""
+    start = sent_entries(model)
+    if odd := [name for name, tensor in start.items() if not tensor.is_floating_point()]:
+        raise ValueError(
+            f"the model has whole numbers {odd}, which cannot be averaged: use a model without "
+            "such buffers (LayerNorm in place of BatchNorm)"
+        )
+    for worker in team.clients:
+        team.fleet.weights.setdefault(worker, copied(start))
+        team.fleet.momenta.setdefault(worker, {n: torch.zeros_like(t) for n, t in start.items()})
+
+
+def _shuffled(count: int, seed: int, round_: int) -> Tensor:
+    """The numbers below ``count`` in an order that all workers draw alike."""
+    generator = torch.Generator().manual_seed(client_seed(seed, round_, "all workers"))
+    return torch.randperm(count, generator=generator)
+
+
+def _dealt(workers: list[str], group: int, seed: int, round_: int) -> Iterator[list[str]]:
+    """The groups of a round."""
+    order = [workers[k] for k in _shuffled(len(workers), seed, round_)]
+    for start in range(0, len(order), group):
+        yield order[start : start + group]
+
+
+def _show(model: nn.Module, team: Workers, channel: Channel) -> None:
+    """The model becomes that of the first worker in this process."""
+    first = next(filter(channel.is_here, team.clients), next(iter(team.clients)))
+    model.load_state_dict(team.fleet.weights[first], strict=False)

@@ -1,0 +1,326 @@
+"""DiLoCo and its relatives: many local steps, then workers exchange how far they have come.
+
+Here: `diloco`, of which local AdamW with a plain mean, MuLoCo, SparseLoCo and FedAvg among few
+workers are settings; `des_loc`, which averages the optimizers' moments, too; `streaming_diloco`,
+which sends a fragment at a time while computing goes on. Not here: where the messages go
+(exchange.py), a message at every step (data_parallel.py).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.federated.client import Local, check_count, sent_entries
+from fltoolkit.federated.samples import Clients
+from fltoolkit.federated.server import apply_update, check_optimizer
+from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss, plus
+from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
+from fltoolkit.trees import Tree
+from fltoolkit_research.federated.exchange import Exchange, ThroughServer, balanced
+
+
+@checked_at_call
+def diloco(
+    model: nn.Module,
+    workers: Clients | Fleet,
+    channel: Channel,
+    *,
+    rounds: int | range,
+    local: Local,
+    outer: torch.optim.Optimizer | None = None,
+    exchange: Exchange = ThroughServer(),
+    seed: int = 0,
+) -> Iterator[Record]:
+    """DiLoCo (Douillard et al. 2023, arXiv 2311.08105, algorithm 1); one record per round.
+
+    A round:
+
+    1. every worker takes H = ``local.steps`` inner steps on its own samples
+    2. its update is how far it has come: end minus start, minus the paper's outer gradient
+    3. the updates are averaged: ``exchange`` says where the messages go
+    4. every worker moves the weights of the beginning of the round by the mean, through the same
+       outer optimizer; so all of them begin the next round with equal weights
+
+    Only updates are sent, so messages of top-k codecs are small in both directions. Every worker
+    weighs the same. As the replicas are equal between rounds, one model and one outer optimizer
+    stand for all of them. docs/federated.md has the settings of MuLoCo and SparseLoCo, and runs
+    over several processes.
+
+    Args:
+        model: what all workers hold between rounds; changed in place before each record.
+        workers: names to data ``(x, y)``; for a run that goes on, a `Fleet`, which keeps the states
+            of their optimizers. To begin after some steps of `ddp` (a warm start), give its fleet.
+        channel: with codecs for the kinds that the exchange sends.
+        rounds: how many rounds; ``range(done, rounds)`` for a run that goes on.
+        local: the inner steps; with ``keep_state=True`` a worker's optimizer lives on.
+        outer: a torch optimizer over ``model.parameters()``; None adds the mean, which is
+            federated averaging.
+        exchange: `ThroughServer`, `AllGather` or `Ring`.
+        seed: of the batches.
+
+    Records hold ``round``, ``step`` (inner steps of each worker so far), ``loss`` (mean of the
+    workers in this process) and the running totals of bytes.
+
+    Raises:
+        ValueError, TypeError: an argument is not allowed; raised at the call.
+        FloatingPointError: training failed at a worker, or the outer step leads to NaN.
+
+    Ten inner steps cost the bytes of one:
+
+    >>> x = torch.tensor([[0.0], [1.0], [2.0], [3.0]])
+    >>> workers = {"ann": (x[:2], 2 * x[:2]), "ben": (x[2:], 2 * x[2:])}
+    >>> for steps in (1, 10):
+    ...     local = Local(2, lr=0.1, steps=steps, loss_fn=nn.functional.mse_loss)
+    ...     records = diloco(nn.Linear(1, 1), workers, Channel(), rounds=3, local=local)
+    ...     print([(record["step"], record["nbytes"]) for record in records])
+    [(1, 124), (2, 248), (3, 372)]
+    [(10, 124), (20, 248), (30, 372)]
+    """
+    team = Workers(model, as_fleet(workers), local, seed)
+    rounds = to_come("rounds", rounds)
+    check_inner_steps(local)
+    check_optimizer("outer", model, outer)
+    yield CHECKED
+
+    totals = channel.begin(set(team.clients), [model])
+    for round_ in rounds:
+        channel.step = round_ + 1
+        starts = dict.fromkeys(team.clients, sent_entries(model))
+        loss, updates = inner_steps(team, channel, starts, round_)
+        apply_update(model, exchange(channel, updates), outer)
+        yield record_of(round_, local, loss, totals())
+
+
+@checked_at_call
+def des_loc(
+    model: nn.Module,
+    workers: Clients | Fleet,
+    channel: Channel,
+    *,
+    rounds: int | range,
+    local: Local,
+    moments: Mapping[str, int],
+    exchange: Exchange = ThroughServer(),
+    seed: int = 0,
+) -> Iterator[Record]:
+    """DES-LOC (Iacob et al. 2025, arXiv 2505.22549): moments are averaged, too, but less often.
+
+    A round is that of `diloco` without an outer optimizer. After it, the workers also average those
+    entries of their optimizers' states whose period has come. With a period of 1 for all moments
+    this is Local Adam, which sends three times the bytes of the weights alone; with
+    ``{"exp_avg": 3, "exp_avg_sq": 6}`` it is 1.5 times as much.
+
+    Args:
+        local: with ``keep_state=True``.
+        moments: which entries are averaged, and every how many rounds. They are sent like the
+            updates, so no codec may make a positive number negative.
+
+    The other arguments, the records and the errors are those of `diloco`.
+
+    >>> workers = {name: (torch.ones(4, 1), torch.zeros(4, 1)) for name in ("ann", "ben")}
+    >>> how = {"optimizer": torch.optim.AdamW, "loss_fn": nn.functional.mse_loss}
+    >>> local, channel = Local(2, steps=5, keep_state=True, **how), Channel()
+    >>> model, moments = nn.Linear(1, 1), {"exp_avg": 1, "exp_avg_sq": 2}
+    >>> _ = list(des_loc(model, workers, channel, rounds=2, local=local, moments=moments))
+    >>> [sum(t.nbytes_dense // 8 for t in channel.transfers if t.step == step) for step in (1, 2)]
+    [8, 12]
+    """
+    team = Workers(model, as_fleet(workers), local, seed)
+    rounds = to_come("rounds", rounds)
+    check_inner_steps(local)
+    _check_moments(moments, local)
+    yield CHECKED
+
+    totals = channel.begin(set(team.clients), [model])
+    for round_ in rounds:
+        channel.step = round_ + 1
+        starts = dict.fromkeys(team.clients, sent_entries(model))
+        loss, updates = inner_steps(team, channel, starts, round_)
+        apply_update(model, exchange(channel, updates), None)
+        for entry, period in moments.items():
+            if (round_ + 1) % period == 0:
+                _average_moments(entry, team, channel, exchange)
+        yield record_of(round_, local, loss, totals())
+
+
+@dataclass(frozen=True)
+class Stream:
+    """How the fragments of a model are exchanged while the workers go on computing.
+
+    Args:
+        fragments: into how many parts the model is divided.
+        overlap: how many rounds a message may take, 0 or more.
+        blend: the paper's alpha, from 0 (take over the shared weights) to 1 (ignore them).
+        exchange: `ThroughServer`, `AllGather` or `Ring`.
+
+    >>> Stream(4, overlap=-1)
+    Traceback (most recent call last):
+    ValueError: overlap=-1: how many rounds a message may take, 0 or more
+    """
+
+    fragments: int
+    overlap: int = 1
+    blend: float = 0.5
+    exchange: Exchange = ThroughServer()
+
+    def __post_init__(self) -> None:
+        check_count("fragments", self.fragments)
+        if not isinstance(self.overlap, int) or self.overlap < 0:
+            raise ValueError(
+                f"overlap={self.overlap!r}: how many rounds a message may take, 0 or more"
+            )
+        if not 0 <= self.blend <= 1:
+            raise ValueError(
+                f"blend={self.blend}: the share of a worker's own weights, from 0 to 1"
+            )
+
+
+@checked_at_call
+def streaming_diloco(
+    model: nn.Module,
+    workers: Clients | Fleet,
+    channel: Channel,
+    *,
+    rounds: int | range,
+    local: Local,
+    stream: Stream,
+    outer: torch.optim.Optimizer | None = None,
+    seed: int = 0,
+) -> Iterator[Record]:
+    """Streaming DiLoCo (Douillard et al. 2025, arXiv 2501.18512, alg. 2), one record per round.
+
+    The model's entries are divided into ``stream.fragments`` of about equal size. A round:
+
+    1. every worker takes ``local.steps`` steps, from its own weights
+    2. one fragment is sent, the next one in each round: how far a worker's weights are from the
+       fragment's shared weights. So each fragment is sent once in ``fragments`` rounds
+    3. the mean of the fragment that was sent ``overlap`` rounds ago has arrived: its shared weights
+       move by it, through the outer optimizer, and each worker mixes them into its own:
+       ``blend * own + (1 - blend) * shared``
+
+    With ``Stream(1, overlap=0, blend=0)`` this is `diloco`. With ``overlap=1`` a worker goes on
+    for ``local.steps`` steps while the message is under way: it never waits if a round takes longer
+    than the message does (see `seconds_waiting`). The paper sends 4-bit floats,
+    ``Pipeline(Float8(3, 0))``.
+
+    Args:
+        model: the shared weights; changed in place before each record.
+        workers: names to data ``(x, y)``; for a run that goes on, a `Fleet`, which keeps each
+            worker's weights and what is under way.
+        stream: into how many fragments the model is divided, and how each is exchanged.
+
+    The other arguments, the records and the errors are those of `diloco`.
+
+    With two fragments each round sends one: of this model the weight (8 values), then the bias (2):
+
+    >>> workers = {name: (torch.ones(4, 4), torch.zeros(4, 2)) for name in ("ann", "ben")}
+    >>> local, channel = Local(2, lr=0.1, steps=5, loss_fn=nn.functional.mse_loss), Channel()
+    >>> records = streaming_diloco(
+    ...     nn.Linear(4, 2), workers, channel, rounds=2, local=local, stream=Stream(2))
+    >>> len(list(records)), [transfer.nbytes_dense // 4 for transfer in channel.transfers]
+    (2, [8, 8, 8, 8, 2, 2, 2, 2])
+    """
+    team = Workers(model, as_fleet(workers), local, seed)
+    rounds = to_come("rounds", rounds)
+    check_inner_steps(local)
+    check_optimizer("outer", model, outer)
+    if stream.fragments > (most := len(sent_entries(model))):
+        raise ValueError(f"fragments={stream.fragments}: the model has {most} entries to divide")
+    fleet, blend = team.fleet, stream.blend
+    yield CHECKED
+
+    totals = channel.begin(set(team.clients), [model])
+    parts = balanced(sent_entries(model), stream.fragments)
+    for worker in team.clients:
+        fleet.weights.setdefault(worker, copied(sent_entries(model)))
+    for round_ in rounds:
+        channel.step = round_ + 1
+        loss, updates = inner_steps(team, channel, fleet.weights, round_)
+        fleet.weights = {w: plus(fleet.weights[w], update) for w, update in updates.items()}
+
+        part, shared = parts[round_ % stream.fragments], sent_entries(model)
+        progress = {w: {n: fleet.weights[w][n] - shared[n] for n in part} for w in team.clients}
+        fleet.waiting.append(stream.exchange(channel, progress))
+
+        if len(fleet.waiting) > stream.overlap:
+            mean = fleet.waiting.pop(0)
+            apply_update(model, mean, outer)
+            shared = sent_entries(model)
+            for own in fleet.weights.values():
+                own.update({n: blend * own[n] + (1 - blend) * shared[n] for n in mean})
+        yield record_of(round_, local, loss, totals())
+
+
+def seconds_waiting(
+    nbytes: float, *, nbytes_per_second: float, seconds_per_step: float, overlapped_steps: int
+) -> float:
+    """How long a worker waits for a message that is sent while it computes, in seconds.
+
+    ``max(0, nbytes / nbytes_per_second - overlapped_steps * seconds_per_step)``
+
+    >>> link = {"nbytes_per_second": 1e6, "seconds_per_step": 0.5}
+    >>> [seconds_waiting(4e6, **link, overlapped_steps=steps) for steps in (0, 5, 10)]
+    [4.0, 1.5, 0.0]
+    """
+    if not (nbytes >= 0 and nbytes_per_second > 0 and seconds_per_step >= 0):
+        raise ValueError(
+            f"nbytes={nbytes}, nbytes_per_second={nbytes_per_second}, seconds_per_step="
+            f"{seconds_per_step}: bytes and seconds must be 0 or more, and the rate above 0"
+        )
+    return max(0.0, nbytes / nbytes_per_second - overlapped_steps * seconds_per_step)
+
+
+# ---------------------------------------------------------------------------- steps of a round
+
+
+def inner_steps(
+    team: Workers, channel: Channel, starts: Mapping[str, Tree], round_: int
+) -> tuple[Record, dict[str, Tree]]:
+    """The inner steps of all workers: their mean loss, and each worker's update."""
+    updates = team.learn_all(channel, starts, round_, team.fleet.optimizers)
+    loss = mean_loss([update.loss for update in updates.values()], [1] * len(updates))
+    return loss, {worker: update.delta for worker, update in updates.items()}
+
+
+def record_of(round_: int, local: Local, loss: Record, totals: Mapping[str, int]) -> Record:
+    """The record of a round of ``local.steps`` inner steps."""
+    return {"round": round_, "step": (round_ + 1) * (local.steps or 1), **loss, **totals}
+
+
+def copied(tree: Tree) -> Tree:
+    """The same values in memory of their own."""
+    return {name: tensor.clone() for name, tensor in tree.items()}
+
+
+def check_inner_steps(local: Local) -> None:
+    """Raise ValueError if local training is not a number of steps."""
+    if local.steps is None:
+        raise ValueError(f"local.epochs={local.epochs}: give a number of inner steps, steps=50")
+
+
+def _average_moments(entry: str, team: Workers, channel: Channel, exchange: Exchange) -> None:
+    """Every worker's optimizer goes on with the mean of this entry of all states."""
+    states = {worker: kept["state"] for worker, kept in team.fleet.optimizers.items()}
+    for worker, state in states.items():
+        if lacking := [number for number, kept in state.items() if entry not in kept]:
+            kept = ", ".join(state[lacking[0]])
+            raise ValueError(f"moments: {worker!r} has no {entry!r}; its optimizer keeps {kept}")
+    own = {w: {f"{k}.{entry}": kept[entry] for k, kept in s.items()} for w, s in states.items()}
+    like = {n: torch.zeros_like(t) for n, t in next(iter(own.values()), {}).items()}
+    mean = exchange(channel, {worker: own.get(worker, like) for worker in team.clients})
+    for state in states.values():
+        for number, kept in state.items():
+            kept[entry] = mean[f"{number}.{entry}"].to(kept[entry])
+
+
+def _check_moments(moments: Mapping[str, int], local: Local) -> None:
+    for entry, period in moments.items():
+        check_count(f"moments[{entry!r}]", period)
+    if not moments or not local.keep_state:
+        raise ValueError(
+            f"moments={dict(moments)}, keep_state={local.keep_state}: give entries that optimizers "
+            "keep from round to round, such as exp_avg, and Local(keep_state=True)"
+        )

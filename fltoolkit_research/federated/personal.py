@@ -1,0 +1,190 @@
+"""Models that differ from owner to owner, in part (`fedper`, FedBN) or as a whole (`ditto`).
+
+Not here: one model for owners whose data differ (drift.py).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from fltoolkit.channel import Channel
+from fltoolkit.federated.client import Local, check_function, filled, sent_entries, sent_names
+from fltoolkit.federated.rounds import Cohort
+from fltoolkit.federated.samples import Clients
+from fltoolkit.federated.server import SERVER, apply_update
+from fltoolkit.federated.workers import Fleet, Workers, as_fleet, plus
+from fltoolkit.history import CHECKED, Record, checked_at_call
+from fltoolkit.trees import Tree, weighted_mean
+from fltoolkit_research.federated.drift import learn_corrected, loss_of_all, plain_rounds
+
+
+@checked_at_call
+def fedper(
+    model: nn.Module,
+    clients: Clients | Fleet,
+    channel: Channel,
+    *,
+    rounds: int | range,
+    cohort: int | Cohort,
+    local: Local,
+    at_home: Callable[[str], bool],
+    seed: int = 0,
+) -> Iterator[Record]:
+    """Federated averaging of some entries of the model; the others never leave their owner.
+
+    With the last layers at home it is FedPer (Arivazhagan et al. 2019, arXiv 1912.00818, algorithms
+    1 and 2); with those of BatchNorm at home, FedBN (Li et al. 2021, arXiv 2102.07623, algorithm
+    1): give ``at_home=normalization(model)``. A round:
+
+    1. the server sends the shared entries to a cohort
+    2. each client completes them with its own, and trains all of them
+    3. it keeps its own, and sends how far the shared ones have moved
+    4. their mean, weighted by sample counts, moves the server's model
+
+    Args:
+        model, channel, rounds, cohort, local, seed: as in `fedavg`. With the model's entries that
+            stay at home every client begins; they do not change here.
+        clients: names to data, or a `Fleet`, which keeps what stays at home as ``weights``: see
+            `own_weights`.
+        at_home: whether the entry with this name stays; False for all of them is `fedavg`.
+
+    Records hold ``round``, ``step``, ``loss`` and the running totals of bytes.
+
+    >>> import torch
+    >>> model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
+    >>> x, local = torch.ones(2, 4), Local(2, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)
+    >>> fleet = Fleet({"ann": (x, x[:, :2]), "ben": (x, -x[:, :2])})
+    >>> records = fedper(model, fleet, Channel(), rounds=2, cohort=2, local=local,
+    ...     at_home=lambda name: name.startswith("1."))
+    >>> [record["nbytes"] for record in records]
+    [348, 696]
+    >>> list(fleet.weights["ann"])
+    ['1.weight', '1.bias']
+    """
+    team = Workers(model, as_fleet(clients), local, seed, SERVER)
+    cohorts = plain_rounds(team, channel, rounds, cohort)
+    check_function("at_home", at_home)
+    shared = [name for name in sent_names(model) if not at_home(name)]
+    if not shared:
+        raise ValueError("at_home keeps all entries, so nothing would be sent: keep fewer at home")
+    fleet = team.fleet
+    yield CHECKED
+
+    totals = channel.begin(set(team.clients), [model], sends_weights=True)
+    for round_, drawn in cohorts:
+        sent = {name: sent_entries(model)[name] for name in shared}
+        starts = {
+            k: own_weights(model, fleet, k) | channel.send(SERVER, k, "model", sent) for k in drawn
+        }
+        updates, received = team.learn_all(channel, starts, round_, {}), []
+        for k, update in updates.items():
+            end = plus(starts[k], update.delta)
+            fleet.weights[k] = {name: tensor for name, tensor in end.items() if at_home(name)}
+            news = {name: update.delta[name] for name in shared}
+            received.append(channel.send(k, SERVER, "update", news))
+        mean = weighted_mean(received, [u.num_samples for u in updates.values()])
+        apply_update(model, mean, None)
+        yield {"round": round_, "step": channel.step, **loss_of_all(updates), **totals()}
+
+
+@checked_at_call
+def ditto(
+    model: nn.Module,
+    clients: Clients | Fleet,
+    channel: Channel,
+    *,
+    rounds: int | range,
+    cohort: int | Cohort,
+    local: Local,
+    pull: float,
+    seed: int = 0,
+) -> Iterator[Record]:
+    """Ditto (Li et al. 2021, arXiv 2012.04221, algorithm 1): each client also has its own model.
+
+    It is federated averaging, in which each client of a cohort also trains a model v of its own
+    that never leaves it: steps on ``loss(v) + pull/2 |v - w|^2``, where w is what the server has
+    sent. The first w that a client receives is its first v. The messages are those of `fedavg`, to
+    the byte.
+
+    Args:
+        model, channel, rounds, cohort, local, seed: as in `fedavg`.
+        clients: names to data, or a `Fleet`, which keeps the clients' own models as ``weights``:
+            see `own_weights`.
+        pull: lambda of the paper. 0: each owner trains alone; larger = nearer to the server's.
+
+    Records hold ``round``, ``step``, ``loss`` (of the shared model) and the totals of bytes.
+
+    >>> import torch
+    >>> x, local = torch.ones(2, 1), Local(2, lr=0.1, steps=9, loss_fn=nn.functional.mse_loss)
+    >>> owners = {"ann": (x, 0 * x), "ben": (x, 4 * x)}
+    >>> for pull in (0.0, 2.0):
+    ...     model, fleet = nn.Linear(1, 1, bias=False), Fleet(owners)
+    ...     how = {"rounds": 10, "cohort": 2, "local": local}
+    ...     for record in ditto(model, fleet, Channel(), pull=pull, **how):
+    ...         pass
+    ...     own = [own_weights(model, fleet, owner)["weight"].item() for owner in owners]
+    ...     print([abs(round(weight, 2)) for weight in [model.weight.item(), *own]])
+    [2.0, 0.0, 4.0]
+    [2.0, 1.0, 3.0]
+    """
+    team = Workers(model, as_fleet(clients), local, seed, SERVER)
+    alone, fleet = replace(team, local=replace(local, prox=pull)), team.fleet
+    cohorts = plain_rounds(team, channel, rounds, cohort)
+    yield CHECKED
+
+    totals = channel.begin(set(team.clients), [model], sends_weights=True)
+    for round_, drawn in cohorts:
+        starts = {k: channel.send(SERVER, k, "model", sent_entries(model)) for k in drawn}
+        updates = team.learn_all(channel, starts, round_, {})
+        received = [channel.send(k, SERVER, "update", u.delta) for k, u in updates.items()]
+
+        own = {k: fleet.weights.get(k, starts[k]) for k in drawn}
+        pulls = {k: {n: pull * t for n, t in plus(own[k], starts[k], -1).items()} for k in drawn}
+        for k, update in learn_corrected(alone, channel, own, pulls, round_).items():
+            fleet.weights[k] = plus(own[k], update.delta)
+
+        mean = weighted_mean(received, [u.num_samples for u in updates.values()])
+        apply_update(model, mean, None)
+        yield {"round": round_, "step": channel.step, **loss_of_all(updates), **totals()}
+
+
+# ------------------------------------------------------------------- what each owner has in the end
+
+
+def own_weights(model: nn.Module, fleet: Fleet, client: str) -> Tree:
+    """The whole model of one client: the shared entries, and those that the client keeps.
+
+    >>> import torch
+    >>> fleet = Fleet({}, weights={"ann": {"bias": torch.ones(1)}})
+    >>> model = nn.Linear(1, 1)
+    >>> own_weights(model, fleet, "ann")["bias"], "weight" in own_weights(model, fleet, "ben")
+    (tensor([1.]), True)
+    """
+    whole = sent_entries(model) | fleet.weights.get(client, {})
+    return {name: tensor.clone() for name, tensor in filled(model, whole).items()}
+
+
+def normalization(model: nn.Module) -> Callable[[str], bool]:
+    """Whether an entry belongs to a BatchNorm layer: ``at_home`` of FedBN.
+
+    >>> model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    >>> stays = normalization(model)
+    >>> [name for name in model.state_dict() if stays(name)][:3]
+    ['1.weight', '1.bias', '1.running_mean']
+    """
+    layers = tuple(f"{n}." for n, part in model.named_modules() if isinstance(part, _BatchNorm))
+    return lambda name: name.startswith(layers)
+
+
+def worst_tenth(values: Sequence[float]) -> float:
+    """The mean of the lowest tenth of the owners' values; of fewer than 20, the lowest value.
+
+    >>> worst_tenth([0.9, 0.2, 0.8]), worst_tenth(range(100))
+    (0.2, 4.5)
+    """
+    if not values:
+        raise ValueError("values is empty: give one value for each owner")
+    lowest = sorted(values)[: max(1, len(values) // 10)]
+    return sum(lowest) / len(lowest)

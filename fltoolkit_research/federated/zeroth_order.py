@@ -1,0 +1,310 @@
+"""Seeds and scalars: clients send how steep the loss is in random directions, and no gradient.
+
+Here: `decomfl`, which with several directions of low rank is an evolution strategy, and `fedkseed`,
+whose directions are few and fixed. A seed makes a direction, so a message has the same length for
+every model. Not here: updates with a value for each parameter (rounds.py).
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int32
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from fltoolkit.channel import Channel
+from fltoolkit.federated.client import (
+    Local,
+    batch_indices,
+    check_count,
+    filled,
+    loss_of,
+    sent_entries,
+)
+from fltoolkit.federated.rounds import Cohort
+from fltoolkit.federated.samples import Clients
+from fltoolkit.federated.server import SERVER
+from fltoolkit.federated.workers import Fleet, Workers, as_fleet, client_seed, plus
+from fltoolkit.history import CHECKED, Record, checked_at_call
+from fltoolkit.trees import Tree, weighted_mean
+from fltoolkit_research.federated.data_parallel import trainable
+from fltoolkit_research.federated.drift import plain_rounds
+
+
+@dataclass(frozen=True)
+class Directions:
+    """The random directions along which clients measure how steep the loss is.
+
+    Args:
+        count: how many; in `decomfl` for each step, in `fedkseed` for the whole run.
+        rank: of a direction's matrices; None: full. See `direction`.
+        mu: how far from the weights the losses are measured.
+
+    >>> Directions(4, mu=0)
+    Traceback (most recent call last):
+    ValueError: mu=0: how far from the weights losses are measured, above 0
+    """
+
+    count: int
+    rank: int | None = None
+    mu: float = 1e-3
+
+    def __post_init__(self) -> None:
+        check_count("count", self.count)
+        check_count("rank", self.rank)
+        if not self.mu > 0:
+            raise ValueError(f"mu={self.mu}: how far from the weights losses are measured, above 0")
+
+
+@checked_at_call
+def decomfl(
+    model: nn.Module,
+    clients: Clients | Fleet,
+    channel: Channel,
+    *,
+    rounds: int | range,
+    cohort: int | Cohort,
+    local: Local,
+    along: Directions = Directions(1),
+    seed: int = 0,
+) -> Iterator[Record]:
+    """DeComFL (Li et al. 2024, arXiv 2405.15861); one record per round.
+
+    A round:
+
+    1. the server draws P = ``along.count`` seeds for each of K = ``local.steps`` local steps. It
+       sends them to a cohort, with the seeds and mean slopes of all rounds that a client has missed
+    2. each client takes the steps that it missed, and now has the server's weights, to the bit
+    3. each client takes K steps ``w <- w - lr/P (g_1 z_1 + ... + g_P z_P)``, where seeds make the
+       directions z, and g is the slope of its loss along z. Then it undoes these steps
+    4. it sends its K P slopes; the server takes the same K steps with their mean
+
+    The first model is not sent. As in the paper every client weighs the same.
+
+    With ``steps=1`` and ``Directions(P, rank=1)`` this is an evolution strategy with perturbations
+    of low rank in pairs w + mu z and w - mu z: EGGROLL (Sarkar et al. 2025, arXiv 2511.16652)
+    without its normalization of scores, and with all clients evaluating each pair.
+
+    Args:
+        model, channel, rounds, cohort, seed: as in `fedavg`. The model may have no buffers that are
+            saved.
+        clients: names to data; for a run that goes on, a `Fleet`, which keeps each client's
+            weights, and all seeds and slopes so far.
+        local: with ``lr`` and ``steps``.
+        along: the directions along which each step measures a slope.
+
+    Records hold ``round``, ``step`` and the running totals of bytes.
+
+    A message of two slopes is as long for a model of ten million parameters:
+
+    >>> x, local = torch.ones(2, 1), Local(2, lr=0.1, steps=2, loss_fn=nn.functional.mse_loss)
+    >>> owners = {"ann": (x, 0 * x), "ben": (x, 4 * x)}
+    >>> model, channel = nn.Linear(1, 1, bias=False), Channel()
+    >>> for record in decomfl(model, owners, channel, rounds=40, cohort=2, local=local):
+    ...     pass
+    >>> round(model.weight.item(), 2)
+    2.0
+    >>> {t.nbytes for t in channel.transfers if t.kind == "update"}
+    {23}
+    """
+    team = Workers(model, as_fleet(clients), local, seed, SERVER)
+    cohorts = plain_rounds(team, channel, rounds, cohort)
+    _check(model, local)
+    fleet = team.fleet
+    yield CHECKED
+
+    totals = channel.begin(set(team.clients), [model])
+    unseen = {"seen": torch.tensor(0)} | _first(model, fleet)
+    past, lr = fleet.waiting, (local.lr or 0.0) / along.count
+    count = (local.steps or 1) * along.count
+    for round_, drawn in cohorts:
+        random = np.random.default_rng([seed, round_, 1])
+        seeds = torch.from_numpy(random.integers(2**31, size=count, dtype=np.int32))
+        received = []
+        for k in drawn:
+            own = fleet.weights.get(k, unseen)
+            got = channel.send(SERVER, k, "control", _news(past[int(own["seen"]) :], seeds))
+            w = followed(own, got["seeds"][:-count], got["slopes"], lr, along.rank)
+            fleet.weights[k] = w | {"seen": torch.tensor(len(past))}
+            steps = got["seeds"][-count:].view(-1, along.count)
+            slopes = _slopes(team, k, w, steps, along, round_)
+            received.append(channel.send(k, SERVER, "update", {"slopes": slopes}))
+        mean = weighted_mean(received, [1.0] * len(received))["slopes"]
+        past.append({"seeds": seeds, "slopes": mean})
+        end = followed(sent_entries(model), seeds, mean, lr, along.rank)
+        model.load_state_dict(filled(model, end))
+        yield {"round": round_, "step": channel.step, **totals()}
+
+
+def _news(missed: Sequence[Tree], seeds: Tensor) -> Tree:
+    """Seeds and mean slopes of the rounds that a client has missed, and the seeds of this one."""
+    return {
+        "seeds": torch.cat([*(each["seeds"] for each in missed), seeds]),
+        "slopes": torch.cat([*(each["slopes"] for each in missed), torch.zeros(0)]),
+    }
+
+
+@checked_at_call
+def fedkseed(
+    model: nn.Module,
+    clients: Clients | Fleet,
+    channel: Channel,
+    *,
+    rounds: int | range,
+    cohort: int | Cohort,
+    local: Local,
+    along: Directions = Directions(1024),
+    seed: int = 0,
+) -> Iterator[Record]:
+    """FedKSeed (Qin et al. 2023, arXiv 2312.06353): few directions, fixed; one record per round.
+
+    All steps of all clients go along the same K = ``along.count`` directions z_1 ... z_K. So the
+    weights are ``w_0 - lr (a_1 z_1 + ... + a_K z_K)``, where w_0 is the first model. A round:
+
+    1. the server sends the K sums a to a cohort, and each client computes the weights from them
+    2. each client takes ``local.steps`` steps ``w <- w - lr g z_j``, each along a direction that it
+       draws, where g is the slope of its loss
+    3. it sends the numbers of these directions and its slopes
+    4. the server adds each slope, divided by the size of the cohort, to the sum of its direction
+
+    The first model and the K seeds are not sent, since all parties know them. Every client weighs
+    the same. All directions are equally likely; FedKSeed-Pro, which prefers those with large
+    slopes, is not here.
+
+    Args:
+        model, channel, rounds, cohort, local, seed: as in `decomfl`.
+        clients: names to data; for a run that goes on, a `Fleet`, which keeps the first model and
+            the sums.
+        along: the K directions; a message to a client holds a number for each.
+
+    Records hold ``round``, ``step`` and the running totals of bytes.
+
+    >>> x, local = torch.ones(2, 1), Local(2, lr=0.1, steps=4, loss_fn=nn.functional.mse_loss)
+    >>> owners = {"ann": (x, 2 * x), "ben": (x, 2 * x)}
+    >>> model, channel = nn.Linear(1, 1, bias=False), Channel()
+    >>> how = {"rounds": 40, "cohort": 2, "local": local, "along": Directions(8)}
+    >>> for record in fedkseed(model, owners, channel, **how):
+    ...     pass
+    >>> round(model.weight.item(), 2)
+    2.0
+    >>> sorted({(t.kind, t.nbytes) for t in channel.transfers})
+    [('control', 45), ('update', 60)]
+    """
+    team = Workers(model, as_fleet(clients), local, seed, SERVER)
+    cohorts = plain_rounds(team, channel, rounds, cohort)
+    _check(model, local)
+    fleet = team.fleet
+    yield CHECKED
+
+    totals, lr = channel.begin(set(team.clients), [model]), local.lr or 0.0
+    rank, first = along.rank, _first(model, fleet)
+    candidates = np.random.default_rng([seed, 2]).integers(2**31, size=along.count, dtype=np.int32)
+    seeds = torch.from_numpy(candidates)
+    if not fleet.waiting:
+        fleet.waiting = [{"sums": torch.zeros(along.count)}]
+    rebuilt = fleet.waiting[0]["sums"], followed(first, seeds, fleet.waiting[0]["sums"], lr, rank)
+    for round_, drawn in cohorts:
+        sums = fleet.waiting[0]["sums"].clone()
+        for k in drawn:
+            got = channel.send(SERVER, k, "control", fleet.waiting[0])["sums"]
+            if not torch.equal(got, rebuilt[0]):  # equal sums make equal weights
+                rebuilt = got, followed(first, seeds, got, lr, rank)
+            random = np.random.default_rng([client_seed(seed, round_, k), 1])
+            chosen = torch.from_numpy(
+                random.integers(along.count, size=local.steps, dtype=np.int32)
+            )
+            slopes = _slopes(team, k, rebuilt[1], seeds[chosen][:, None], along, round_)
+            news = channel.send(k, SERVER, "update", {"candidates": chosen, "slopes": slopes})
+            sums.index_add_(0, news["candidates"], news["slopes"] / len(drawn))
+        fleet.waiting, rebuilt = [{"sums": sums}], (sums, followed(first, seeds, sums, lr, rank))
+        model.load_state_dict(filled(model, rebuilt[1]))
+        yield {"round": round_, "step": channel.step, **totals()}
+
+
+def direction(tree: Tree, seed: int, rank: int | None = None) -> Tree:
+    """Standard normal values in the shapes of a tree, which depend on the seed alone.
+
+    With a rank, an entry of two or more dimensions [rows, ...] is ``A B' / sqrt(rank)``, where A
+    and B are normal and have so many columns. Its values still have the mean square 1.
+
+    >>> one, two = (direction({"w": torch.zeros(3)}, seed=7)["w"] for _ in range(2))
+    >>> torch.equal(one, two), torch.equal(one, direction({"w": one}, seed=8)["w"])
+    (True, False)
+    >>> int(torch.linalg.matrix_rank(direction({"w": torch.zeros(5, 6)}, seed=7, rank=2)["w"]))
+    2
+    """
+    drawn = torch.Generator().manual_seed(seed)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=drawn)
+
+    def like(t: Tensor) -> Tensor:
+        if rank is None or t.dim() < 2:
+            return normal(*t.shape)
+        a, b = normal(len(t), rank), normal(rank, t.numel() // len(t))
+        return (a @ b / math.sqrt(rank)).view(t.shape)
+
+    return {name: like(t) for name, t in tree.items()}
+
+
+def followed(
+    weights: Tree,
+    seeds: Int32[Tensor, " steps"],
+    slopes: Float[Tensor, " steps"],
+    lr: float,
+    rank: int | None = None,
+) -> Tree:
+    """The weights after a step ``w - lr g z`` for each seed and slope."""
+    weights = {name: t.clone() for name, t in weights.items() if name != "seen"}
+    for seed, g in zip(seeds.tolist(), slopes.tolist(), strict=True):
+        if g:  # in the first rounds of `fedkseed` most sums are zero
+            for name, z in direction(weights, seed, rank).items():
+                weights[name].add_(z, alpha=-lr * g)
+    return weights
+
+
+@torch.no_grad()
+def slope(model: nn.Module, weights: Tree, z: Tree, mu: float, x: Any, y: Any, loss: Any) -> float:
+    """How fast the loss grows along z: ``(loss(w + mu z) - loss(w - mu z)) / (2 mu)``."""
+    there, back = (
+        float(loss_of(loss, functional_call(model, plus(weights, z, sign * mu), (x,)), y))
+        for sign in (1, -1)
+    )
+    return (there - back) / (2 * mu)
+
+
+def _first(model: nn.Module, fleet: Fleet) -> Tree:
+    """The first model, which everybody knows; the fleet keeps it for a run that goes on."""
+    first = {name: t.clone() for name, t in sent_entries(model).items()}
+    return fleet.momenta.setdefault(SERVER, first)
+
+
+def _slopes(
+    team: Workers, k: str, w: Tree, seeds: Tensor, along: Directions, round_: int
+) -> Tensor:
+    """The slopes that a client measures on its way: a step for each row of seeds."""
+    (x, y), local, found = team.clients[k], team.local, []
+    batches = batch_indices(len(y), local, client_seed(team.seed, round_, k))
+    for row, rows in zip(seeds, batches, strict=True):
+        each = [
+            slope(team.model, w, z, along.mu, x[rows], y[rows], local.loss_fn)
+            for z in (direction(w, s, along.rank) for s in row.tolist())
+        ]
+        if not np.isfinite(each).all():
+            raise FloatingPointError(f"client {k!r}, round {round_}: a slope is {each}; lower lr")
+        found += each
+        w = followed(w, row, torch.tensor(each), (local.lr or 0.0) / len(row), along.rank)
+    return torch.tensor(found)
+
+
+def _check(model: nn.Module, local: Local) -> None:
+    if local.lr is None or local.steps is None or local.prox or local.clip_norm:
+        raise ValueError(
+            "a step is w - lr g z and nothing else: give Local(batch_size, lr=..., steps=...)"
+        )
+    if sent_entries(model).keys() != trainable(model).keys():
+        raise ValueError("the model has buffers (such as BatchNorm's), which no direction moves")

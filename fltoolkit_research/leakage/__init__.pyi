@@ -1,0 +1,14 @@
+from .attacks import Listener as Listener
+from .attacks import auc as auc
+from .attacks import direction_aucs as direction_aucs
+from .attacks import explained_variance as explained_variance
+from .attacks import norm_aucs as norm_aucs
+from .attacks import overhear as overhear
+from .attacks import train_decoder as train_decoder
+from .defence import Noise as Noise
+from .defence import NoPeek as NoPeek
+from .dependence import corrected_distance_correlation as corrected_distance_correlation
+from .dependence import distance_correlation as distance_correlation
+from .tokens import nearest_tokens as nearest_tokens
+from .tokens import train_token_decoder as train_token_decoder
+from .tokens import unigram_guess as unigram_guess

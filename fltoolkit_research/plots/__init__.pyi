@@ -1,0 +1,4 @@
+from .fronts import over_seconds as over_seconds
+from .fronts import pareto as pareto
+from .fronts import three_sizes as three_sizes
+from .report_page import html_report as html_report

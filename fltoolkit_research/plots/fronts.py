@@ -1,0 +1,406 @@
+"""Pictures of a sweep: the Pareto plot, the ledger in three sizes, time on a link.
+
+Here: matplotlib Axes from `Result`s, by the metric of their experiments. Not here: their numbers
+(research.analysis), how a figure is shown or saved (figures).
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.legend import Legend
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import LogFormatter, LogLocator
+from numpy.typing import NDArray
+
+from fltoolkit.history import History, Record
+from fltoolkit.metrics import ACCURACY, Metric
+from fltoolkit.plots.figures import NAME_OF_POINT, curves
+from fltoolkit.plots.placing import Bounds, free_place
+from fltoolkit.plots.style import COLORS, describe, new_axes, tidy
+from fltoolkit.units import amount, byte_unit
+from fltoolkit_research.analysis import (
+    Point,
+    Size,
+    front,
+    front_within,
+    groups,
+    metric_of,
+    points,
+    seconds_on,
+    sizes_of,
+)
+from fltoolkit_research.store import Result
+
+SPLIT, SILENT, AVERAGED = ("o", COLORS[0]), ("D", COLORS[2]), ("^", COLORS[3])
+FEDERATED, NULL, OTHER = ("s", COLORS[1]), ("X", COLORS[5]), ("P", COLORS[4])
+AMONG_WORKERS = ("diloco", "des_loc", "streaming_diloco", "noloco", "sparta", "ddp", "demo", "dion")
+SHAPES = {
+    **dict.fromkeys(("split", "relay", "u_shaped", "vertical", "local_loss"), SPLIT),
+    **dict.fromkeys(("split_async", "uploading"), SILENT),
+    "splitfed": AVERAGED,
+    **dict.fromkeys(("fedavg", "interval_averaging", "fedasync", "fedbuff"), FEDERATED),
+    **dict.fromkeys((*AMONG_WORKERS, "decomfl", "fedkseed"), FEDERATED),
+    **dict.fromkeys(("pooled", "alone", "nothing"), NULL),
+}
+"""Mark and colour of the package's protocols; other protocols have those of `OTHER`."""
+MARK_WORDS = {"o": "split", "D": "split, silent at times", "^": "SplitFed", "s": "federated"}
+MARK_WORDS |= {"X": "the data sent, or owners alone", "P": "a protocol of one's own"}
+FILLED = "filled: better than all with fewer bytes"
+LINE_WORDS = "the best that any training had reached by then"
+INTERVALS = "bars, band: 95 % intervals of means"
+GREY = "#b8b8b8"
+_FONT = 8.5  # the size of the names' letters, in points
+MOST_NAMES = 12
+
+
+class PlainLog(LogFormatter):
+    """Ticks of a logarithmic axis as plain numbers: 4 and not 4 x 10^0."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        """The number; an empty text for a small tick that matplotlib would not label."""
+        return f"{x:g}" if super().__call__(x, pos) else ""
+
+
+def limits(metric: Metric, found: Sequence[Point], ends: Sequence[float]) -> tuple[float, float]:
+    """The least and the largest value to show: all points, and ``ends`` beyond the best one."""
+    low, high = min(p.value for p in found), max(p.value for p in found)
+    if metric.higher_is_better:
+        high = max(high, *ends)
+    else:
+        low = min(low, *ends)
+    if metric.unit == "%":
+        return max(low, 0.0) - 0.015, min(high, 1.0) + 0.008
+    room = 0.05 * ((high - low) or abs(high) or 1.0)
+    return low - room, high + room
+
+
+def pareto(
+    results: Iterable[Result],
+    ax: Axes | None = None,
+    *,
+    names: Collection[str] | None = None,
+) -> Axes:
+    """The metric, such as accuracy [%], over all bytes sent: one point for each setting.
+
+    The axis of bytes is logarithmic; what sends nothing stands above a 0 at its left end. Named
+    settings are coloured and have bars, the 95 % interval of their mean by Student's t, cut to the
+    possible range (no accuracy is above 100 %); the others are grey. A mark is filled if it is on
+    the front, beyond noise (`fltoolkit_research.front`). The line is the
+    best value that any setting had reached within so many bytes, as the mean over the seeds; the
+    band is its 95 % interval (see `fltoolkit_research.front_within`). The line lies above the
+    points because a run may have reached its value earlier than at its end.
+
+    Args:
+        results: the results of a sweep, all on one task.
+        ax: the Axes to draw in; by default new Axes in a new figure.
+        names: the settings to name. By default all are named if there are at most twelve; otherwise
+            those on the front.
+
+    >>> from fltoolkit import History
+    >>> from fltoolkit_research.experiment import Experiment
+    >>> ends = {"8 bits": (2000, 0.9), "4 bits": (1000, 0.88), "2 bits": (1100, 0.7)}
+    >>> runs = [
+    ...     Result(Experiment(name=k, lr=b / 1e4), History([{"nbytes": b, "accuracy": a}]), "", 1.0)
+    ...     for k, (b, a) in ends.items()
+    ... ]
+    >>> for words in pareto(runs).get_label().split("; ")[1:]:
+    ...     print(words)
+    4 bits: 88.00 % for 1.0 kB (front)
+    2 bits: 70.00 % for 1.1 kB
+    8 bits: 90.00 % for 2.0 kB (front)
+    """
+    results = list(results)
+    found = points(results)
+    metric = metric_of(point.experiment for point in found)
+    if not found:
+        raise ValueError("no finished experiment to plot: run a sweep first")
+    ax = ax or new_axes(width=9, height=5.6)
+    ax.set_xscale("log")
+    unit, size = byte_unit(max(point.nbytes for point in found))
+    placed = with_places(found)
+    band = np.array(best_within(results, found)).T
+    if band.size:
+        band[0] = band[0].clip(min=placed[0].nbytes)
+        _draw_front(ax, band, metric, size)
+    best = {point.name for point in front(found)}
+    names = named_by_default(found) if names is None else names
+    for point in sorted(placed, key=lambda point: point.name in names):  # the named ones on top
+        _mark(ax, point, metric, size, point.name in names, point.name in best)
+    ends = [each for p in found for each in (p.low, p.high)] + (
+        [*band[2].tolist(), *band[3].tolist()] if band.size else []
+    )
+    low, high = limits(metric, found, ends)
+    ax.set(xlabel=f"all bytes sent [{unit}], logarithmic", ylabel=metric.axis)
+    ax.set_xlim(placed[0].nbytes / size / 1.5, placed[-1].nbytes / size * 1.5)
+    _show_values(ax, metric, low, high)
+    if not found[0].nbytes:
+        _show_zero(ax, placed[0].nbytes / size)
+    _legend(ax, found, metric, names, line=bool(band.size))
+    tidy(ax)
+    line = [(nbytes, value) for nbytes, value, *_ in band.T]
+    _name(ax, placed, metric, names, size, line)
+    return describe(ax, _in_words(found, metric, best))
+
+
+def _draw_front(ax: Axes, band: NDArray[Any], metric: Metric, size: float) -> None:
+    """The best value within so many bytes as a line, its 95 % interval as a band."""
+    nbytes = band[0] / size
+    value, low, high = metric.scale * np.vectorize(metric.possible)(band[1:])
+    ax.fill_between(nbytes, low, high, step="post", color="#999999", alpha=0.3, linewidth=0)
+    ax.plot(nbytes, value, color="#777777", linewidth=1, drawstyle="steps-post")
+
+
+def _in_words(found: Sequence[Point], metric: Metric, best: Collection[str]) -> str:
+    seeds = {point.num_seeds for point in found}
+    words = "; ".join(
+        f"{p.name}: {metric.words(p.value)} for {amount('nbytes', p.nbytes)}"
+        + (" (front)" if p.name in best else "")
+        for p in found
+    )
+    many = ", bars are 95 % intervals (t)" * (max(seeds) > 1)
+    return f"means over {'/'.join(map(str, sorted(seeds)))} seeds{many}; {words}"
+
+
+def _show_values(ax: Axes, metric: Metric, low: float, high: float) -> None:
+    """Leave room for names above the better values, and write bytes as plain numbers."""
+    room = 0.08 * (high - low)
+    better = (low, high + room) if metric.higher_is_better else (low - room, high)
+    ax.set_ylim(*(metric.scale * end for end in better))
+    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.xaxis.set_minor_formatter(PlainLog())
+
+
+def _show_zero(ax: Axes, edge: float) -> None:
+    """A tick "0" at ``edge``, and a break of the axis: no other number up to twice as far."""
+    low, high = ax.get_xlim()
+    for minor, subs in ((False, (1.0,)), (True, range(2, 10))):
+        every = LogLocator(subs=subs, numticks=99).tick_values(low, high)
+        ticks = [tick for tick in every if 2 * edge < tick <= high]
+        ax.set_xticks(ticks if minor else [edge, *ticks], minor=minor)
+    ax.xaxis.set_major_formatter(lambda value, _: "0" if value < 1.5 * edge else f"{value:g}")
+    if high < 2 * edge:  # nothing was sent by anybody
+        return
+    white = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}
+    middle = {"ha": "center", "va": "center", "transform": ax.get_xaxis_transform()}
+    ax.text(2 * edge, 0, "//", None, bbox=white, zorder=5, **middle)
+
+
+def with_places(found: Sequence[Point]) -> list[Point]:
+    """For a logarithmic axis: what sends nothing stands left of all that sends something."""
+    edge = min((point.nbytes for point in found if point.nbytes), default=4) / 4
+    return [point if point.nbytes else point._replace(nbytes=edge) for point in found]
+
+
+def look(point: Point) -> tuple[str, str]:
+    """The shape and the colour of a point, by its protocol."""
+    return SHAPES.get(point.experiment.protocol, OTHER)
+
+
+def named_by_default(found: Sequence[Point]) -> set[str]:
+    """All names if there are at most twelve; otherwise the names of those on the front."""
+    return {point.name for point in (found if len(found) <= MOST_NAMES else front(found))}
+
+
+def _mark(ax: Axes, point: Point, metric: Metric, size: float, named: bool, best: bool) -> None:
+    """A point; if it is named, with a bar: the 95 % interval of its mean."""
+    scale = metric.scale
+    marker, color = look(point)
+    color = color if named else GREY
+    low, high = metric.possible(point.low), metric.possible(point.high)
+    bars = [[scale * (point.value - low)], [scale * (high - point.value)]]
+    ax.errorbar(
+        point.nbytes / size,
+        scale * point.value,
+        yerr=bars if named and point.num_seeds > 1 else None,
+        marker=marker,
+        color=color,
+        markerfacecolor=color if best else "white",
+        markersize=7 if named else 5,
+        capsize=2,
+        linestyle="none",
+        zorder=3 if named else 2,
+    )
+
+
+def _legend(
+    ax: Axes, found: Sequence[Point], metric: Metric, names: Collection[str], line: bool
+) -> None:
+    """A legend of the kinds that occur, always in the same order, and of line and intervals.
+
+    A kind has its colour if one of its points is named.
+    """
+    colors = {shape: GREY for shape, _ in map(look, found)}
+    colors |= dict(look(point) for point in found if point.name in names)
+    marks: list[Any] = [
+        Line2D([], [], marker=kind, color=colors[kind], mfc="white", ls="none", label=words)
+        for kind, words in MARK_WORDS.items()
+        if kind in colors
+    ]
+    marks += [Line2D([], [], color="#777777", linewidth=1, label=LINE_WORDS)] if line else []
+    if any(point.num_seeds > 1 for point in found):
+        marks.append(Patch(color="#999999", alpha=0.3, label=INTERVALS))
+    corner: Any = "lower right" if metric.higher_is_better else "upper right"
+    ax.legend(handles=marks, loc=corner, frameon=False, title=FILLED)
+
+
+def _name(
+    ax: Axes,
+    found: Sequence[Point],
+    metric: Metric,
+    names: Collection[str],
+    size: float,
+    line: Sequence[tuple[float, float]],
+) -> None:
+    """Write each name beside its point, at the place where it hides least.
+
+    Places further and further away are tried. A name that is far from its point, or closer to
+    another one, gets a thin line to it. Names should not cover ``line``, the line of the front.
+    """
+    dot = ax.figure.dpi / 72  # the pixels in a point
+    ax.figure.canvas.figure.draw_without_rendering()  # this computes the place of the axes
+
+    def place(nbytes: float, value: float) -> tuple[float, float]:
+        across, up = ax.transData.transform((nbytes / size, metric.scale * value)) / dot
+        return float(across), float(up)
+
+    legend = next(each for each in ax.get_children() if isinstance(each, Legend))
+    taken = [_extent(legend, dot)]
+    steps = [place(*each) for each in line]
+    taken += [(x, y - 2, after, y + 2) for (x, y), (after, _) in pairwise(steps)]
+    at = {point.name: place(point.nbytes, point.value) for point in found}
+    taken += [(x - 5, y - 5, x + 5, y + 5) for x, y in at.values()]
+    named = sorted((p for p in found if p.name in names), key=lambda p: -p.nbytes)
+    bars = [(place(point.nbytes, point.low), place(point.nbytes, point.high)) for point in named]
+    taken += [(x - 2, low, x + 2, high) for (x, low), (_, high) in bars]
+    for point in named:
+        x, y = at[point.name]
+        within = _extent(ax, dot)
+        box, needs_line = free_place(point.name, _FONT, (x, y), at.values(), taken, within)
+        taken.append(box)
+        ax.annotate(
+            point.name,
+            (point.nbytes / size, metric.scale * point.value),
+            (box[0] - x, (box[1] + box[3]) / 2 - y),
+            textcoords="offset points",
+            va="center",
+            fontsize=_FONT,
+            color=look(point)[1],
+            gid=NAME_OF_POINT,
+            path_effects=[withStroke(linewidth=2, foreground="white")],
+            arrowprops={"arrowstyle": "-", "color": "#999999", "lw": 0.6} if needs_line else None,
+        )
+
+
+def _extent(artist: Axes | Legend, dot: float) -> Bounds:
+    left, low, right, high = (value / dot for value in artist.get_window_extent().extents)
+    return left, low, right, high
+
+
+def best_within(
+    results: Sequence[Result], found: Sequence[Point]
+) -> list[tuple[float, float, float, float]]:
+    """`front_within` at each budget where it improves, to a little above the most bytes."""
+    name = metric_of(point.experiment for point in found).name
+    rows = [row for runs in groups(results).values() for run in runs for row in run.history]
+    budgets = {int(row["nbytes"]) for row in rows if name in row}
+    steps = front_within(results, [*budgets, 1.05 * max(p.nbytes for p in found)])
+    better = [now for before, now in pairwise(steps) if now[1:] != before[1:]]
+    return [*steps[:1], *better, *steps[-1:]]
+
+
+_THREE = (
+    ("nominal", "nominal", "#bbbbbb", None),
+    ("real", "real", COLORS[0], None),
+    ("entropy", "bound if independent", COLORS[1], "///"),
+)
+
+
+def three_sizes(records: Record | Mapping[str, Record], ax: Axes | None = None) -> Axes:
+    """Nominal, real and entropy bytes beside each other, for each kind and direction.
+
+    ``records`` is the last record of a run, or {name: last record}. If the real bar is shorter
+    than the entropy bar, the coder used more than the frequencies of the symbols; if it is longer,
+    the difference is headers and rounding.
+
+    >>> record = {"nbytes_activations_up": 310, "nominal_activations_up": 400}
+    >>> three_sizes({**record, "entropy_activations_up": 290}).get_label()
+    'activations up: nominal 400 B, real 310 B, bound if independent 290 B'
+    """
+    named = records if records and isinstance(next(iter(records.values())), Mapping) else None
+    rows = {
+        f"{name}: {s.kind} {s.direction}" if name else f"{s.kind} {s.direction}": s
+        for name, record in (named or {"": records}).items()
+        for s in sizes_of(record)  # type: ignore[arg-type]
+    }
+    if not rows:
+        raise ValueError(
+            f"no sizes by kind in the records of {', '.join(named or ()) or 'this run'}: a run "
+            "that sends nothing has none; of others pass the last record of research.run(...)"
+        )
+    ax = ax or new_axes(width=7.5, height=1.2 + 0.55 * len(rows))
+    known = [n for s in rows.values() for n in (s.nominal, s.real) if n == n]  # the rest is NaN
+    unit, scale = byte_unit(max(known))
+    sentences = []
+    for place, (title, size) in enumerate(rows.items()):
+        _three_bars(ax, place, size, scale)
+        sizes = ", ".join(f"{w} {amount('nbytes', getattr(size, key))}" for key, w, *_ in _THREE)
+        sentences.append(f"{title}: {sizes}")
+    ax.set_yticks(range(len(rows)), [title.replace(": ", "\n") for title in rows])
+    ax.invert_yaxis()
+    ax.margins(x=0.12)
+    ax.set(xlabel=f"bytes [{unit}]", ylabel="kind and direction")
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncol=3, frameon=False)
+    tidy(ax)
+    ax.grid(axis="y", visible=False)
+    return describe(ax, "; ".join(sentences))
+
+
+def _three_bars(ax: Axes, place: int, sizes: Size, scale: float) -> None:
+    """A bar for each size, with its number; those of the first row have names in the legend."""
+    for row, (key, what, color, hatch) in enumerate(_THREE):
+        nbytes, at = getattr(sizes, key), place + 0.27 * (row - 1)
+        label = what if place == 0 else "_"
+        ax.barh(at, nbytes / scale, 0.25, color=color, hatch=hatch, label=label)
+        ax.annotate(
+            amount("nbytes", nbytes),
+            (0 if nbytes != nbytes else nbytes / scale, at),
+            (3, 0),
+            textcoords="offset points",
+            va="center",
+            size=7,
+        )
+
+
+def over_seconds(
+    histories: Mapping[str, History | Sequence[History]],
+    ax: Axes | None = None,
+    *,
+    rate: float,
+    latency: float = 0.0,
+    metric: Metric = ACCURACY,
+) -> Axes:
+    """The metric over the time on a link.
+
+    ``rate`` is in bytes per second, ``latency`` in seconds per message.
+    `fltoolkit_research.seconds_on` computes the time, `fltoolkit.plots.curves` draws the lines.
+
+    >>> from fltoolkit import History
+    >>> history = History([{"nbytes": 1000, "num_waits": 2, "accuracy": 0.9}])
+    >>> over_seconds({"SplitNN": history}, rate=500, latency=0.25).get_label()
+    'SplitNN ends at accuracy 90.0 %, seconds 2.5'
+    """
+
+    def timed(history: History) -> History:
+        seconds = (seconds_on(record, rate=rate, latency=latency) for record in history)
+        return History({**r, "seconds": s} for r, s in zip(history, seconds, strict=True))
+
+    runs = {
+        name: [*map(timed, [each] if isinstance(each, History) else each)]
+        for name, each in histories.items()
+    }
+    return curves(runs, metric.name, "seconds", ax)

@@ -1,0 +1,82 @@
+"""Distilled data: a few made-up samples from which a network learns nearly what it would from all.
+
+Not here: real samples or their means (choose), sending them (pool).
+"""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fltoolkit_research.pooled.choose import prototypes
+
+STEPS, LR, BATCH, RIDGE, LAYERS = 200, 0.02, 500, 1e-3, 2
+
+
+def distilled(
+    x: Tensor, y: Tensor, count: int, *, seed: int, steps: int = STEPS
+) -> tuple[Tensor, Tensor]:
+    """About ``count`` made-up samples that stand for all of these: (x, y), with their classes.
+
+    The samples are what is trained. Kernel ridge regression on them must predict the classes of
+    the owner's real samples: the loss is ``|y - K_xs (K_ss + ridge)^-1 y_s|^2``, and the kernel is
+    the neural tangent kernel of a network with two hidden layers of infinite width and ReLU. So
+    no network is trained here, and none is sent. They begin as `prototypes`.
+
+    This is a small version of FedD3, in which every owner distils its data once and sends them in
+    one round (Song et al. 2022, arXiv 2208.11311), by kernel inducing points (Nguyen et al. 2021,
+    arXiv 2011.00050, equation 1); labels stay classes, and images are not augmented. The kernel is
+    that of Jacot et al. 2018 (arXiv 1806.07572) with the arc-cosine kernels of Cho and Saul 2009.
+
+    It needs owners with many samples: with 144 images and fewer, the made-up samples fit these
+    images too closely, and a network learns less from them than from prototypes (docs/results.md).
+
+    Args:
+        x: samples [samples, ...], floating-point.
+        y: class numbers [samples].
+        count: of the made-up samples of all classes.
+        seed: of the first samples and of the batches.
+        steps: how often they are changed.
+
+    Raises ValueError as `prototypes` does, and FloatingPointError if the loss is not finite.
+
+    >>> x = torch.cat([torch.randn(50, 4) + 2, torch.randn(50, 4) - 2])
+    >>> made_up, classes = distilled(x, torch.arange(2).repeat_interleave(50), 2, seed=0, steps=5)
+    >>> made_up.shape, classes
+    (torch.Size([2, 4]), tensor([0, 1]))
+    """
+    start, classes = prototypes(x, y, count, seed=seed)
+    labels, codes = torch.unique(torch.cat([classes, y]), return_inverse=True)
+    one_hot = torch.eye(len(labels))[codes] - 1 / len(labels)
+    goal, support = one_hot[len(classes) :], one_hot[: len(classes)]
+    real, made_up = x.flatten(1), start.flatten(1).clone().requires_grad_()
+    optimizer = torch.optim.Adam([made_up], lr=LR)
+    random = np.random.default_rng(seed)
+    for _ in range(steps):
+        rows = torch.from_numpy(random.permutation(len(y))[:BATCH])
+        inner = kernel(made_up, made_up)
+        inner = inner + RIDGE * inner.diagonal().mean() * torch.eye(len(inner))
+        guess = kernel(real[rows], made_up) @ torch.linalg.solve(inner, support)
+        loss = (guess - goal[rows]).square().sum(dim=1).mean()
+        if not math.isfinite(value := loss.item()):
+            raise FloatingPointError(f"distilling: the loss is {value}; give more samples")
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return made_up.detach().reshape(start.shape), classes
+
+
+def kernel(a: Tensor, b: Tensor) -> Tensor:
+    """The neural tangent kernel of `LAYERS` hidden layers of ReLU, without biases: [a, b]."""
+    scale = a.square().mean(dim=1).add(1e-6).sqrt()[:, None] * (
+        b.square().mean(dim=1).add(1e-6).sqrt()
+    )
+    cosine = (a @ b.T / a.shape[1] / scale).clamp(-1 + 1e-4, 1 - 1e-4)
+    tangent = cosine
+    for _ in range(LAYERS):
+        angle = cosine.arccos()
+        slope = 1 - angle / math.pi
+        cosine = (angle.sin() / math.pi + slope * cosine).clamp(-1 + 1e-4, 1 - 1e-4)
+        tangent = cosine + slope * tangent
+    return scale * tangent

@@ -1,0 +1,129 @@
+"""The protocol: owners send their samples to one party, and this party trains on all of them.
+
+Not here: how samples become bytes (lossless, shrink), which are sent (choose).
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain, count, islice
+
+import torch
+from torch import Tensor
+
+from fltoolkit.channel import Channel
+from fltoolkit.data.batches import Batches
+from fltoolkit.history import CHECKED, Record, checked_at_call
+from fltoolkit.party import Party
+from fltoolkit_research.pooled.choose import Samples
+
+
+@checked_at_call
+def pool(
+    owners: Mapping[str, Samples],
+    receiver: Party,
+    channel: Channel,
+    *,
+    rounds: int,
+    batch_size: int,
+    seed: int,
+    steps_per_round: int | None = None,
+    send_back: bool = False,
+) -> Iterator[Record]:
+    """Send all samples to one party, and train there: the baseline of every other protocol.
+
+    1. every owner sends its samples and their labels to the receiver, once
+    2. the receiver trains the whole network on what it has decoded
+    3. with ``send_back``, it sends the trained model to every owner
+
+    A set of samples has no order. So an owner sorts its samples by their label before it sends
+    them, and the labels cost next to nothing (if they are class numbers).
+
+    Nothing stays private: the receiver has every sample, as exactly as the codec of the kind
+    ``samples`` keeps it.
+
+    Args:
+        owners: names to samples ``(x, y)``, at least one owner with one sample.
+        receiver: has the whole network, an optimizer and the loss.
+        channel: with codecs for the kinds ``samples``, ``labels`` and ``model``; see `lossless`.
+        rounds: how many rounds the receiver trains; a record each.
+        batch_size: of the receiver.
+        seed: of the order of the receiver's batches.
+        steps_per_round: how many batches a round has; None: one pass over the received samples. A
+            fixed number keeps the computing equal to that of runs with more samples.
+        send_back: whether the owners get the trained model, in the last round. Most protocols
+            leave the last model at the server, so it is not sent by default.
+
+    Records hold ``step`` (batches so far), ``loss`` (mean of the round), ``num_samples`` (at the
+    receiver) and the running totals ``nbytes_up``, ``nbytes_down``, ``nbytes``.
+
+    Raises ValueError for arguments that do not fit, before anything is sent.
+
+    >>> from torch import nn
+    >>> from fltoolkit.party import SGD
+    >>> from fltoolkit_research.pooled.compressors import lossless
+    >>> model = nn.Linear(4, 2)
+    >>> bob = Party("bob", model, SGD(model.parameters(), lr=0.1), nn.CrossEntropyLoss())
+    >>> x, y = torch.eye(4), torch.tensor([0, 1, 1, 0])
+    >>> channel = Channel({"samples": lossless(), "labels": lossless()})
+    >>> records = pool({"alice": (x, y)}, bob, channel, rounds=2, batch_size=2, seed=0)
+    >>> [(record["step"], record["nbytes"] == channel.nbytes()) for record in records]
+    [(2, True), (4, True)]
+    """
+    _check(owners, receiver, rounds, batch_size, steps_per_round)
+    yield CHECKED
+
+    totals = channel.begin(set(owners), [receiver.module], sends_weights=send_back)
+    received = []
+    for name, (x, y) in owners.items():
+        rows = by_class(y)
+        x = channel.send(name, receiver.name, "samples", {"x": x[rows]})["x"]
+        received.append((x, channel.send(name, receiver.name, "labels", {"y": y[rows]})["y"]))
+    x, y = (torch.cat(parts) for parts in zip(*received, strict=True))
+    batches = Batches(x, y, batch_size, seed=seed)
+    each_batch = chain.from_iterable(map(batches.rows, count()))
+    per_round = steps_per_round or len(batches)
+    for round_ in range(rounds):
+        losses = 0.0
+        for rows in islice(each_batch, per_round):
+            losses += receiver.loss_and_grad(x[rows], y[rows])[0]
+            channel.step += 1
+        if send_back and round_ == rounds - 1:
+            for name in owners:
+                channel.send(receiver.name, name, "model", receiver.weights())
+        record: Record = {"step": (round_ + 1) * per_round, "loss": losses / per_round}
+        yield {**record, "num_samples": len(y), **totals()}
+
+
+def by_class(y: Tensor) -> Tensor:
+    """The rows of samples, sorted by their class; unchanged if the targets are no class numbers."""
+    if y.dim() == 1 and not y.is_floating_point():
+        return y.argsort(stable=True)
+    return torch.arange(len(y))
+
+
+def _check(
+    owners: Mapping[str, Samples],
+    receiver: Party,
+    rounds: int,
+    batch_size: int,
+    steps_per_round: int | None,
+) -> None:
+    """Raise ValueError for arguments with which nothing can be trained."""
+    if not owners or receiver.name in owners:
+        raise ValueError(
+            f"owners {sorted(owners)}, receiver {receiver.name!r}: give one owner or more, and a "
+            "receiver with another name"
+        )
+    for name, (x, y) in owners.items():
+        if len(x) != len(y) or not len(y):
+            raise ValueError(
+                f"owner {name!r} has {len(x)} samples and {len(y)} labels: give as many labels as "
+                "samples, at least one; leave owners without samples out"
+            )
+    if receiver.optimizer is None or receiver.loss_fn is None:
+        raise ValueError(
+            f"receiver {receiver.name!r} needs an optimizer and a loss: it trains the network"
+        )
+    counts = {"rounds": rounds, "batch_size": batch_size, "steps_per_round": steps_per_round}
+    for what, value in counts.items():
+        if value is not None and value < 1:
+            raise ValueError(f"{what}={value}: must be at least 1")

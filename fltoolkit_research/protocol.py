@@ -1,0 +1,148 @@
+"""A protocol as a value: its name, what it sends, its settings, and the function that trains.
+
+Here: the values from which you make a protocol of your own. Not here: the package's protocols
+(methods), which are made in the same way and serve as examples.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn, zeros
+
+from fltoolkit.channel import KINDS, Channel
+from fltoolkit.codecs.base import Codec
+from fltoolkit.history import Record
+from fltoolkit.party import Party
+from fltoolkit_research.task import Task
+from fltoolkit_research.text import Call, build
+
+Trained = Iterator[tuple[Record, Sequence[Party] | Sequence[Sequence[Party]]]]
+"""Every protocol yields a record together with the parties that are the whole network now.
+
+If each owner has a network of its own, it yields the parties of each: the mean of what they score
+is recorded."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The values that one of a protocol's settings may have.
+
+    >>> COUNT.kept(3)
+    3
+    >>> CODEC.kept("Pipeline( Quantize(bits = 8) )")
+    "Pipeline(Quantize(bits=8, stochastic=False, seed=0, per='tensor'))"
+    """
+
+    words: str  # what is allowed, for the error: "a whole number above 0"
+    allowed: Callable[[Any], bool]
+    as_text: bool = False  # kept as a text that `build` reads, such as a codec
+
+    def kept(self, value: Any) -> Any:
+        """The value as an experiment stores it. Raises ValueError if the value is not allowed."""
+        made = build(value if isinstance(value, str) else repr(value)) if self.as_text else value
+        if not self.allowed(made):
+            raise ValueError(f"give {self.words}, or leave it out")
+        return repr(made) if self.as_text else value
+
+    def used(self, kept: Any) -> Any:
+        """The value as a protocol uses it: a number, or a new object built from the text."""
+        return build(kept) if self.as_text else kept
+
+
+def is_number(value: Any) -> bool:
+    """True if ``value`` is a number; True and False do not count as numbers."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_optimizer(call: Any) -> bool:
+    """True if ``call`` makes an optimizer; the function tries it with one parameter."""
+    if not isinstance(call, Call):
+        return False
+    call([nn.Parameter(zeros(1))])
+    return True
+
+
+COUNT = Setting("a whole number above 0", lambda v: is_number(v) and isinstance(v, int) and v > 0)
+"""A setting that counts something, such as local steps: a whole number above 0."""
+FLAG = Setting("True or False", lambda v: isinstance(v, bool))
+"""A setting that is switched on or off: True or False."""
+AMOUNT = Setting("a number, 0 or more", lambda v: is_number(v) and 0 <= v < math.inf)
+"""A setting that measures something, such as a weight or seconds: a finite number, 0 or more."""
+CODEC = Setting("a codec such as Pipeline(TopK(0.01))", lambda v: isinstance(v, Codec), True)
+"""A setting that is a codec; an experiment keeps it as text, such as ``Pipeline(TopK(0.01))``."""
+OPTIMIZER = Setting("an optimizer such as Adam(lr=0.01)", is_optimizer, True)
+"""A setting that is an optimizer; an experiment keeps it as text, such as ``Adam(lr=0.01)``."""
+
+
+def one_record_per_step(task: Task) -> int:
+    """Records in a round, for a protocol that yields one record per batch.
+
+    A round is one pass over all data, so it has as many records as all clients have batches.
+
+    >>> from fltoolkit_research.experiment import Experiment
+    >>> from fltoolkit_research.task import samples
+    >>> task = Task(Experiment(num_samples=96), {}, samples("digits", "mlp", 96, 0.0))
+    >>> one_record_per_step(task), one_record_per_round(task)  # 96 samples are 3 batches of 32
+    (3, 1)
+    """
+    return sum(map(len, task.batches))
+
+
+def one_record_per_round(task: Task) -> int:
+    """Records in a round, for a protocol that yields one record per round: always 1.
+
+    >>> one_record_per_round(None)
+    1
+    """
+    return 1
+
+
+def anything(experiment: Any) -> None:
+    """The check of a protocol that can run every experiment: it raises nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Protocol:
+    """One way to train, known to experiments, sweeps and the command line by its name.
+
+    ``train(task, channel)`` makes parties from a `Task`, lets them send through ``channel``, and
+    yields pairs: a record, and the list of parties that together are the whole network now. The
+    test needs this list; its last party has the loss. A record needs "step", counted from 1, and
+    the totals of ``channel.begin(...)`` or ``channel.totals(...)()``; "loss" is the mean training
+    loss.
+
+    After ``fltoolkit_research.allow(protocol)``, ``Experiment(protocol=protocol.name)`` runs it.
+
+    This protocol trains the whole network at the server and sends nothing:
+
+    >>> def alone(task, channel):
+    ...     server = task.whole()
+    ...     yield {"step": 1, **channel.totals(task.names)()}, [server]
+    >>> Protocol("alone", alone, sends=[], records_per_round=one_record_per_round)
+    alone
+    """
+
+    name: str
+    train: Callable[[Task, Channel], Trained]
+    sends: Sequence[str]  # the kinds of its messages: codecs may be given for these
+    settings: Mapping[str, Setting] = field(default_factory=dict)  # its settings by name
+    check: Callable[[Any], None] = anything  # raises ValueError for an experiment it cannot run
+    records_per_round: Callable[[Task], int] = one_record_per_step
+    together: Callable[[Task], int] = lambda task: 1  # messages that travel at the same time
+    # the work of all clients together, from the numbers of steps in each state; None: unknown
+    flops: Callable[[Task, int, Counter[str], Any], float] | None = None
+    gated: bool = False  # whether it needs a gate
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise ValueError(
+                f"name={self.name!r}: use letters, digits and _ only, as in a Python name"
+            )
+        if strangers := set(self.sends) - set(KINDS):
+            raise ValueError(f"sends {sorted(strangers)}: a kind is one of {', '.join(KINDS)}")
+
+    def __repr__(self) -> str:
+        return self.name

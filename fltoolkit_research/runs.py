@@ -1,0 +1,171 @@
+"""From an experiment's settings to a training, and to its records.
+
+Here: how task and channel are made, and what a run records. Not here: the settings (experiment),
+what a protocol is given (task), the protocols (methods).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any
+
+import torch
+from torch import nn
+
+from fltoolkit.cost import ModelCost, measure
+from fltoolkit.evaluation import evaluate
+from fltoolkit.history import History, Record
+from fltoolkit.party import Party
+from fltoolkit_research.experiment import Experiment
+from fltoolkit_research.lines import Lines
+from fltoolkit_research.task import Task, samples
+from fltoolkit_research.text import build, read_call
+from fltoolkit_research.weighing import WeighingChannel
+
+WEIGHED_IN_STEPS, WEIGHED_IN_ROUNDS = 53, 7
+"""Every how many messages of a kind one is weighed: in a protocol with many records per round, and
+in one with one record per round, which sends fewer and larger messages. Both numbers are prime:
+a common divisor with the number of clients or batches would weigh the same ones again and again.
+Stored records depend on these numbers."""
+
+
+def run(experiment: Experiment) -> History:
+    """Train to the end and return all records; `records` says what they hold.
+
+    >>> history = run(Experiment(num_samples=64, rounds=2))
+    >>> history.column("round"), history[-1]["nbytes"] == 2 * history[0]["nbytes"]
+    ([1, 2], True)
+    """
+    return History(records(experiment))
+
+
+def records(experiment: Experiment) -> Iterator[Record]:
+    """Train, and yield one record per evaluation; to stop early, close the iterator.
+
+    Records hold
+
+    - ``step``, ``round`` (the rounds done) and ``loss`` (the mean training loss since the last
+      record)
+    - ``test_loss`` and the experiment's metric, by its name (``accuracy``), on the test set, or on
+      the samples that ``validation`` held out
+    - ``nbytes_up``, ``nbytes_down``, ``nbytes``: totals of all real bytes; and for each kind and
+      direction real, nominal and entropy bytes, see `fltoolkit_research.WeighingChannel.sizes`
+    - ``num_waits``: the number of messages that followed one another. Messages that clients send
+      at the same time (fedavg, splitfed version 1) count as one. `fltoolkit_research.seconds_on`
+      computes a time from this number
+    - ``client_flops``: the work of all clients together, where a backward pass counts as two
+      forward passes; some protocols do not record it
+    - ``seconds``: with ``lines``, the time of all messages so far, see `fltoolkit_research.Lines`
+    - ``steps_a``, ``steps_b``, ``steps_c``: with a gate, the steps so far in each state
+
+    >>> training = records(Experiment(num_samples=64, rounds=100))
+    >>> next(training)["step"]  # after the first round: 64 samples are 2 batches of 32
+    2
+    >>> training.close()  # 99 rounds are never trained
+    """
+    training = _records(experiment)
+    while True:
+        with _one_thread(), _autocast(experiment):  # only while it trains
+            record = next(training, None)
+        if record is None:
+            return
+        yield record
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute with one thread: the same bits on every machine, and faster for small networks."""
+    before = torch.get_num_threads()
+    if before > 1:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if before > 1:
+            torch.set_num_threads(before)
+
+
+def _autocast(experiment: Experiment) -> AbstractContextManager:
+    if not experiment.autocast:
+        return nullcontext()
+    kind = torch.device(experiment.device).type
+    # without a cache: torch would keep the 16 bits of weights that have moved since
+    return torch.autocast(kind, torch.bfloat16, cache_enabled=False)
+
+
+def _records(experiment: Experiment) -> Iterator[Record]:
+    task, protocol = _task(experiment), experiment.method
+    per_round = protocol.records_per_round(task)
+    codecs = {kind: build(text) for kind, text in experiment.codecs.items()}
+    every = WEIGHED_IN_ROUNDS if per_round == 1 else WEIGHED_IN_STEPS
+    channel = WeighingChannel(codecs, clients=task.names, every=every)
+    cost = _cost(task, cuts="activations" in protocol.sends) if protocol.flops else None
+    lines = None
+    if experiment.lines:
+        at_once = protocol.together(task) > 1
+        lines = Lines(read_call(experiment.lines)(), task.names, at_once)
+    losses: list[float] = []
+    steps: Counter[str] = Counter()
+    for record, parties in protocol.train(task, channel):
+        step = int(record["step"])
+        steps[str(record.get("state", "A"))] += 1
+        if "loss" in record:
+            losses.append(float(record["loss"]))
+        done = step * experiment.evaluations
+        if done // per_round == (done - experiment.evaluations) // per_round:
+            continue
+        row: Record = {"step": step}
+        row["round"] = step / per_round if step % per_round else step // per_round
+        if losses:
+            row["loss"] = sum(losses) / len(losses)
+        row |= _score(experiment, task, parties)
+        row |= {key: record[key] for key in ("nbytes_up", "nbytes_down", "nbytes")}
+        row |= channel.sizes()
+        if lines is not None:
+            row["seconds"] = lines.until_now(channel.transfers)
+        row["num_waits"] = math.ceil(len(channel.transfers) / protocol.together(task))
+        if protocol.flops and cost:
+            row["client_flops"] = round(protocol.flops(task, step, steps, cost))
+        if protocol.gated:
+            row |= {f"steps_{state.lower()}": steps[state] for state in "ABC"}
+        yield row
+        losses = []
+
+
+def num_steps(experiment: Experiment) -> int:
+    """The number of training steps in the whole run; for federated protocols, of rounds.
+
+    >>> num_steps(Experiment(num_samples=64, rounds=3)), num_steps(Experiment("fedavg", rounds=3))
+    (6, 3)
+    """
+    return experiment.rounds * experiment.method.records_per_round(_task(experiment))
+
+
+def _task(experiment: Experiment) -> Task:
+    e = experiment
+    data = samples(e.data, e.model, e.num_samples, e.validation)
+    known = e.method.settings
+    settings = {name: known[name].used(value) for name, value in e.settings.items()}
+    return Task(e, settings, data)
+
+
+def _cost(task: Task, cuts: bool) -> ModelCost | None:
+    """What the model costs; None for a whole model that cannot run on tensors without values."""
+    x = task.data.x_train
+    shape = tuple(x.shape[1:])
+    if cuts:
+        return measure(task.layers, shape, task.cut, input_dtype=x.dtype)
+    with suppress(ValueError):
+        return measure(nn.Sequential(nn.Identity(), task.model), shape, 1, input_dtype=x.dtype)
+    return None
+
+
+def _score(experiment: Experiment, task: Task, parties: Sequence[Any]) -> Record:
+    """The metric and the loss of the whole network on the test samples; for several, the mean."""
+    x, y, through = task.data.x_test, task.data.y_test, task.settings.get("through")
+    networks = [parties] if isinstance(parties[0], Party) else parties
+    scores = [
+        evaluate(each, x, y, metric=experiment.measured, through=through) for each in networks
+    ]
+    return {what: sum(float(score[what]) for score in scores) / len(scores) for what in scores[0]}

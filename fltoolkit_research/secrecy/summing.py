@@ -1,0 +1,357 @@
+"""Codecs whose messages can be added before they are decoded, so that a mask can hide each of them.
+
+Under a mask a message must be a vector of whole numbers, with one length and one meaning for all
+clients, since the server sees only its sum modulo 2^b. So a codec may not depend on one client's
+values: not on their range, their largest places or the frequency of symbols. These stages do not:
+
+    SharedRotation  a rotation that all clients use; afterwards one range fits all values
+    SharedMask      a share of the places, which all clients draw alike
+    CountSketch     a table of sums with random signs, smaller than the values
+    Grid            last: stochastic rounding to levels that all clients know; 1 bit is a vote
+
+Stages one after the other are a codec as any other, and can be used in a `Channel` in the clear:
+``Pipeline(SharedRotation(), Grid(4, top=0.1))``. Not here: masks (parties.py, four_rounds.py).
+"""
+
+import copy
+import math
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fltoolkit.codecs.base import Codec, can_sum, walk
+from fltoolkit.codecs.stage import (
+    Parts,
+    RandomStage,
+    Stage,
+    Symbols,
+    floats,
+    side,
+    take_side,
+    take_symbols,
+    with_side,
+)
+from fltoolkit.trees import check_finite
+from fltoolkit.wire import WireError, check_num_values
+from fltoolkit_research.codecs.rotate import SEED, Rotate
+from fltoolkit_research.secrecy.keys import Integers
+
+
+@dataclass
+class SharedRotation(Rotate):
+    """`Rotate` with signs that all clients know, so that rotated updates add up.
+
+    The signs depend on ``seed`` and ``round_`` only, and nothing is sent. All values of a rotated
+    vector x look like draws from N(0, 1) times |x| / sqrt(n): one range for all is good enough.
+
+    Source: Suresh et al. 2017, arXiv 1611.00429, section 3, where the rotation is shared.
+
+    >>> x = {"w": torch.tensor([1.0, 2.0, 3.0, 4.0])}
+    >>> stage = SharedRotation()
+    >>> stage.apply(x).keys(), torch.allclose(stage.undo(stage.apply(x))["w"], x["w"])
+    (dict_keys(['w']), True)
+    """
+
+    seed: int = 0
+    round_: int = 0
+
+    sums = True
+
+    def draw_key(self) -> np.random.SeedSequence:
+        """The same key for every client, and for every message of a round."""
+        return np.random.SeedSequence([self.seed, self.round_])
+
+    def apply(self, parts: Parts) -> Parts:
+        """Rotate; the seed of the signs stays at home, since all know it."""
+        out = super().apply(parts)
+        out.pop(SEED, None)
+        return out
+
+    def undo(self, parts: Parts) -> Parts:
+        """Rotate back."""
+        if not floats(parts):
+            return parts
+        seed = self.draw_key().generate_state(1).view(np.int32)
+        return super().undo({**parts, SEED: torch.from_numpy(seed.reshape(()))})
+
+
+class _Fewer(Stage):
+    """The common part of stages that make a shorter vector of all values of an entry."""
+
+    fraction: float
+    seed: int
+    round_: int
+    sums = True
+    mixes = True
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fraction <= 1:
+            raise ValueError(f"fraction={self.fraction}: of the values, above 0 and at most 1")
+
+    def apply(self, parts: Parts) -> Parts:
+        """A vector of fewer values for each entry; its shape, which all know, travels along."""
+        out = dict(parts)
+        for name, x in floats(parts).items():
+            out[name] = self._shorter(x.reshape(-1), self._draw(name, x.numel()))
+            out[side(name, "s")] = torch.tensor(x.shape, dtype=torch.int32)
+        return out
+
+    def undo(self, parts: Parts) -> Parts:
+        """As many values as there were."""
+        out = dict(parts)
+        for name in with_side(parts, "s"):
+            y, shape = parts[name], take_side(out, name, "s", torch.int32, None).tolist()
+            flat = isinstance(shape, list) and all(isinstance(d, int) and d > 0 for d in shape)
+            if not (isinstance(y, Tensor) and flat):
+                raise WireError(f"entry {name!r}: expected values, and the shape they had")
+            check_num_values(n := math.prod(shape))
+            if y.dtype != torch.float32 or y.shape != (self._length(n),):
+                raise WireError(f"entry {name!r}: expected {self._length(n)} values for {n}")
+            out[name] = self._longer(y, self._draw(name, n), n).reshape(shape)
+        return out
+
+    def _length(self, n: int) -> int:
+        return max(1, round(self.fraction * n))
+
+    def _draw(self, name: str, n: int) -> Any:
+        raise NotImplementedError
+
+    def _shorter(self, x: Tensor, drawn: Any) -> Tensor:
+        raise NotImplementedError
+
+    def _longer(self, y: Tensor, drawn: Any, n: int) -> Tensor:
+        raise NotImplementedError
+
+    def _random(self, name: str, n: int) -> Integers:
+        """64 random bits for each value. numpy keeps raw bits the same in all its versions."""
+        key = [self.seed, self.round_, zlib.crc32(name.encode())]
+        return np.random.SFC64(np.random.SeedSequence(key)).random_raw(n)
+
+
+@dataclass
+class SharedMask(_Fewer):
+    """A share of the values, at random places that all clients draw alike; other values are zero.
+
+    A client's own top-k cannot be summed without sending its places in the clear; these places
+    depend on no client's values. The values keep their size, as `RandomK` with ``unbiased=False``:
+    in each round other weights of the model move.
+
+    Source: Konečný et al. 2016, arXiv 1610.05492, "random mask", with one mask for all clients.
+
+    >>> stage = SharedMask(0.5)
+    >>> for x in (torch.ones(4), torch.arange(4.0)):
+    ...     print(stage.undo(stage.apply({"w": x}))["w"].tolist())
+    [0.0, 1.0, 0.0, 1.0]
+    [0.0, 1.0, 0.0, 3.0]
+    """
+
+    fraction: float  # larger = less compression
+    seed: int = 0
+    round_: int = 0
+    leaves_out = True
+
+    def _draw(self, name: str, n: int) -> Any:
+        order = np.argsort(self._random(name, n), kind="stable")
+        return torch.from_numpy(np.sort(order[: self._length(n)]))
+
+    def _shorter(self, x: Tensor, drawn: Any) -> Tensor:
+        return x[drawn]
+
+    def _longer(self, y: Tensor, drawn: Any, n: int) -> Tensor:
+        return torch.zeros(n).index_copy(0, drawn, y)
+
+
+@dataclass
+class CountSketch(_Fewer):
+    """Each value is added, with a random sign, to one cell of a smaller table that all share.
+
+    A value is decoded as its cell times its sign. This is unbiased, and its error is the sum of the
+    other values in its cell: the squared error of all is about |x|^2 / fraction, more than |x|^2.
+    So it is useful only where a few values are much larger than all others (Rothchild et al. 2020,
+    arXiv 2007.07682); elsewhere `SharedMask` loses less.
+
+    Source: Charikar, Chen and Farach-Colton 2002, with one row.
+
+    >>> x = torch.zeros(1000)
+    >>> x[7] = 5.0
+    >>> stage = CountSketch(0.5)
+    >>> float(stage.undo(stage.apply({"w": x}))["w"][7])
+    5.0
+    """
+
+    fraction: float  # larger = less compression
+    seed: int = 0
+    round_: int = 0
+
+    def _draw(self, name: str, n: int) -> Any:
+        bits = self._random(name, n)
+        cells = (bits >> np.uint64(1)) % np.uint64(self._length(n))
+        signs = (bits & np.uint64(1)).astype(np.float32) * 2 - 1
+        return torch.from_numpy(cells.astype(np.int64)), torch.from_numpy(signs)
+
+    def _shorter(self, x: Tensor, drawn: Any) -> Tensor:
+        cells, signs = drawn
+        largest = torch.finfo(torch.float32).max
+        table = torch.zeros(self._length(len(x)), dtype=torch.float64)
+        return table.index_add(0, cells, (x * signs).double()).clamp(-largest, largest).float()
+
+    def _longer(self, y: Tensor, drawn: Any, n: int) -> Tensor:
+        cells, signs = drawn
+        return y[cells] * signs
+
+
+@dataclass
+class Grid(RandomStage):
+    """Rounding to 2^bits evenly spaced levels from -top to top, which all clients know.
+
+    Nothing but the symbols is sent, so the symbols of several clients add up. Stochastic rounding
+    is unbiased; values beyond ``top`` are clipped. With ``bits=1, stochastic=False`` each client
+    votes for a direction; the sign of the mean is that of the majority.
+
+    Args:
+        bits: 1 to 24, the precision of float32. In the clear, through `BitPack`, at most 16.
+        top: the largest value. After `SharedRotation`, n values have the size |x| / sqrt(n), and
+            three to four times this clips hardly any of them.
+        stochastic: False rounds to the nearest level.
+        seed: of the rounding, which differs from client to client.
+
+    >>> parts = [Grid(2, top=3.0).apply({"w": torch.tensor([-3.0, 1.0])}) for client in range(2)]
+    >>> parts[0]["w"].values
+    tensor([0, 2], dtype=torch.uint8)
+    >>> total = Symbols(parts[0]["w"].values + parts[1]["w"].values, num_levels=2 * 3 + 1)
+    >>> Grid(2, top=3.0).undo_mean({**parts[0], "w": total}, count=2)
+    {'w': tensor([-3.,  1.])}
+    """
+
+    bits: int  # larger = more precise
+    top: float
+    stochastic: bool = True
+    seed: int = 0
+
+    leaves_floats = False
+    checks_finite = True
+    sums = True
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.bits, int) and 1 <= self.bits <= 24):
+            raise ValueError(f"bits={self.bits}: must be 1 to 24 bits per value")
+        if not 0 < self.top < math.inf:
+            raise ValueError(f"top={self.top}: the largest value of the grid, above 0 and finite")
+
+    @property
+    def num_levels(self) -> int:
+        """2^bits."""
+        return 1 << self.bits
+
+    def apply(self, parts: Parts) -> Parts:
+        """Values become symbols; those beyond ``top`` become the last level."""
+        out, key = dict(parts), self.draw_key()
+        for name, x in floats(parts).items():
+            check_finite(name, x)
+        random = np.random.SFC64(key)
+        for name, x in floats(parts).items():
+            flat = x.detach().reshape(-1).numpy().astype(np.float64)
+            places = (flat.clip(-self.top, self.top) + self.top) * (self._top_level / 2 / self.top)
+            if self.stochastic:  # 53 random bits each
+                places += (random.random_raw(len(flat)) >> np.uint64(11)) * 2.0**-53
+            else:
+                places += 0.5
+            symbols = np.floor(places).clip(0, self._top_level)
+            out[name] = Symbols.of(torch.from_numpy(symbols).view(x.shape), self.num_levels)
+            out[side(name, "g")] = torch.zeros((), dtype=torch.uint8)
+        return out
+
+    def undo(self, parts: Parts) -> Parts:
+        """The levels that symbols mean."""
+        return self._values(parts, 1, self.num_levels)
+
+    def undo_mean(self, parts: Parts, count: int) -> Parts:
+        """The mean of ``count`` clients, whose symbols were added."""
+        return self._values(parts, count, count * self._top_level + 1)
+
+    @property
+    def _top_level(self) -> int:
+        return self.num_levels - 1
+
+    def _values(self, parts: Parts, count: int, num_levels: int) -> Parts:
+        out = dict(parts)
+        for name in with_side(parts, "g"):
+            take_side(out, name, "g", torch.uint8)
+            total = take_symbols(out, name, num_levels).double()
+            out[name] = (total * (2 * self.top / self._top_level / count) - self.top).float()
+        return out
+
+
+def bits_of_sum(num_clients: int, num_levels: int) -> int:
+    """b: with so many bits, the sum of one symbol of each client never wraps around modulo 2^b.
+
+    It is the symbols' own bits and about log2 of the number of clients.
+
+    >>> bits_of_sum(100, num_levels=4), bits_of_sum(10, num_levels=256)
+    (9, 12)
+    """
+    return (num_clients * (num_levels - 1)).bit_length()
+
+
+class Summed:
+    """A vector on its way through a codec that can sum: from values to whole numbers and back.
+
+    Args:
+        codec: a pipeline of which each stage has ``sums``.
+        num_values: the length of the vectors.
+        round_: the round, from which all clients draw the same places, signs and cells.
+
+    Raises ValueError for a codec that cannot sum; the text gives the reason.
+    """
+
+    def __init__(self, codec: Codec, num_values: int, round_: int):
+        check_can_sum(codec)
+        self._stages = [copy.copy(stage) for stage in walk(codec) if isinstance(stage, Stage)]
+        for stage in self._stages:
+            if isinstance(stage, SharedRotation | _Fewer):
+                stage.round_ = round_
+        self._known, symbols = self._apply(torch.zeros(num_values), salt=0)
+        self.num_levels = symbols.num_levels
+        self.num_numbers = symbols.values.numel()
+
+    def numbers(self, vector: Tensor, salt: int) -> Integers:
+        """One client's symbols; its rounding is drawn from ``salt``."""
+        return self._apply(vector, salt)[1].values.reshape(-1).numpy().astype(np.uint64)
+
+    def mean(self, total: Integers, count: int) -> Tensor:
+        """The mean of ``count`` clients, from the sum of their symbols."""
+        values = torch.from_numpy(total.astype(np.int64))
+        parts = {**self._known, "x": Symbols(values, count * (self.num_levels - 1) + 1)}
+        for stage in reversed(self._stages):
+            parts = stage.undo_mean(parts, count)
+        mean = parts["x"]
+        assert isinstance(mean, Tensor)
+        return mean
+
+    def _apply(self, vector: Tensor, salt: int) -> tuple[Parts, Symbols]:
+        parts: Parts = {"x": vector}
+        for number, stage in enumerate(self._stages):
+            own = copy.copy(stage)
+            own.start_link(salt + number)
+            parts = own.apply(parts)
+        symbols = parts["x"]
+        assert isinstance(symbols, Symbols)
+        return {name: part for name, part in parts.items() if name != "x"}, symbols
+
+
+def check_can_sum(codec: Codec) -> None:
+    """Raise ValueError for a codec whose messages cannot be added under a mask."""
+    if can_sum(codec) and any(isinstance(stage, Grid) for stage in walk(codec)):
+        return
+    _, *parts = walk(codec)
+    wrong = [repr(p) for p in parts if not (isinstance(p, Stage) and p.sums)] or [repr(codec)]
+    raise ValueError(
+        f"{codec!r} cannot be summed under a mask, because of {wrong[0]}: what it sends depends on "
+        "one client's values alone, or does not end in whole numbers. Use SharedRotation, "
+        "SharedMask or CountSketch, and a Grid at the end: "
+        "Pipeline(SharedRotation(), Grid(4, top=0.1))"
+    )

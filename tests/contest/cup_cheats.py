@@ -1,0 +1,237 @@
+"""Cheats for test_cheats.py: what a party looks for, and entries that go round the wire."""
+
+# Each probe runs inside a party and leaves FOUND = True if it has found what it must not have.
+# Outside the fence, in the test's own process, OUTSIDE of them find it: so they can.
+PROBES = {
+    "the data set in a package": """
+import importlib, sys
+if "sklearn.datasets" in sys.modules or importlib.util.find_spec("sklearn"):
+    FOUND = True
+""",
+    "the data set as a file": """
+import glob, sys
+FOUND = bool(glob.glob(sys.prefix + "/lib/python3*/site-packages/sklearn/datasets/data/digits*"))
+""",
+    "the data set by the package's loader": """
+from fltoolkit.data import load
+load("digits")
+FOUND = True
+""",
+    "pretrained models in packages": """
+from importlib.util import find_spec
+FOUND = any(find_spec(name) for name in ("torchvision", "transformers", "scipy", "matplotlib"))
+""",
+    "the environment": """
+import os
+FOUND = "CUP_SECRET" in os.environ
+""",
+    "records and results beside the package": """
+import pathlib, fltoolkit
+FOUND = (pathlib.Path(fltoolkit.__file__).parents[1] / "cup").exists()
+""",
+    "the network": """
+import socket
+socket.create_connection(("127.0.0.1", PORT), 2)
+FOUND = True
+""",
+    "a socket without a file": """
+import socket
+socket.socket(socket.AF_UNIX).connect(NAME)
+FOUND = True
+""",
+    "shared memory": """
+import pathlib
+FOUND = pathlib.Path("/dev/shm", SHARED).exists()
+""",
+    "the verifier's memory": """
+FOUND = VERIFIER > 0 and open(f"/proc/{VERIFIER}/mem", "rb") is not None and "pytest" in open(
+    f"/proc/{VERIFIER}/cmdline"
+).read()
+""",
+    "a file for the neighbours": """
+import pathlib
+FOUND = pathlib.Path("/tmp", SHARED).exists()
+pathlib.Path("/tmp", SHARED).write_text("for the next")
+""",
+    "a neighbour's memory": """
+import glob, os
+for path in glob.glob("/proc/[0-9]*"):
+    if int(path[6:]) != os.getpid() and b"bwrap" not in open(path + "/cmdline", "rb").read():
+        if SHARED.encode() in open(path + "/environ", "rb").read() or open(path + "/mem", "rb"):
+            FOUND = True
+""",
+    "the package, changed for others": """
+import fltoolkit_contest.pipes as pipes
+open(pipes.__file__, "a").close()
+FOUND = True
+""",
+    "a package, added for others": """
+import numpy, pathlib
+pathlib.Path(numpy.__file__).parents[1].joinpath("cup_gift.py").touch()
+FOUND = True
+""",
+    "the seed of the draw": """
+import numpy as np
+rng = np.random.default_rng([ME.seed, 0])
+rng.integers(4), rng.integers(2)
+FOUND = (rng.permutation(10) == NUMBERS).all()
+""",
+    "other samples in the seat": """
+given = {"number", "num_owners", "num_classes", "shape", "seed", "x", "y"}
+FOUND = {*vars(ME)} != given or len(ME.x) != len(ME.y)
+""",
+}
+INSIDE_ONLY = {  # what no process has, also outside: the draw's seed, a fuller seat; writes outside
+    *("the seed of the draw", "other samples in the seat", "a neighbour's memory"),
+    *("pretrained models in packages", "the package, changed for others"),
+    *("a package, added for others", "the verifier's memory"),
+}
+PROBING = """
+import json
+def owner(me, message):
+    about = json.loads(message)
+    found = {}
+    for name, code in about["probes"].items():
+        scope = {**about["scope"], "ME": me, "FOUND": False}
+        try:
+            exec(code, scope)
+        except Exception as error:
+            found[name] = isinstance(error, (SyntaxError, NameError))
+        else:
+            found[name] = bool(scope["FOUND"])
+    return "control", json.dumps(found).encode()
+"""
+# Entries, each with the words of the refusal. HONEST with one thing changed.
+HONEST = """
+import numpy as np
+def owner(me, message):
+    return "labels", bytes([me.number])
+def server(me):
+    labels = yield "control", b""
+    return lambda sample: np.eye(10)[0]
+"""
+REFUSED = {
+    "a kind of its own": (HONEST.replace('"labels"', '"from 7"'), "kind 'from 7': choose one of"),
+    "text instead of bytes": (HONEST.replace("bytes([me.number])", '"7"'), "a message is bytes"),
+    "a list for too many": (HONEST.replace('b""', '[b""] * 6'), "give one for each of the 5"),
+    "an error that holds labels": (
+        HONEST.replace('return "labels"', 'raise ValueError(str(me.y)); return "labels"'),
+        "the entry ended with an error",
+    ),
+    "a package that is not there": (
+        HONEST.replace('return "labels"', 'import no_such_package; return "labels"'),
+        "fltoolkit are there, no data set",
+    ),
+    "scores that are not finite": (
+        HONEST.replace("np.eye(10)[0]", "np.full(10, np.nan)"),
+        "finite numbers for each sample",
+    ),
+    "scores for classes of its own": (
+        HONEST.replace("np.eye(10)[0]", "[1.0]"),
+        "10 finite numbers",
+    ),
+    "no end": (
+        HONEST.replace('labels = yield "control", b""', 'while True: yield "control", b""'),
+        "did not end after",
+    ),
+    "no function at the end": (
+        HONEST.replace("return lambda sample: ", "return "),
+        "return a function",
+    ),
+}
+SUMS = HONEST.replace("bytes([me.number])", "np.arange(3), 8")
+REFUSED_IN_SUMS = {
+    "a message of one's own": (HONEST, r"\(kind, vector, bits\)"),
+    "a length of one's own": (
+        SUMS.replace("arange(3)", "arange(me.number)"),
+        "vectors of one length",
+    ),
+    "bits of one's own": (SUMS.replace(", 8", ", 8 + me.number"), "the same bits"),
+    "a kind of one's own": (
+        SUMS.replace('"labels"', '["labels", "update"][me.number % 2]'),
+        "one length",
+    ),
+    "more bits than there are": (SUMS.replace(", 8", ", 64"), "1 to 32 are allowed"),
+    "fractions": (SUMS.replace("np.arange(3)", "np.ones(3)"), "whole numbers"),
+    "questions to one owner": (SUMS.replace('b""', '[b""] * 5'), "one message to all"),
+}
+# Changes the package in the party's own process: the bytes are counted in another one.
+PATCHED = (
+    HONEST
+    + """
+import fltoolkit_contest.pipes as pipes
+import fltoolkit.codecs
+import fltoolkit_contest.slots as slots
+slots.charge = slots._charged = lambda *more: 0
+slots.Wire.nbytes = 0
+pipes.length_of = lambda first: 0
+"""
+)
+# Entries that the replay finds. All owners of the test's track share one process.
+REPLAYED = {
+    "time": """
+import time
+import numpy as np
+def owner(me, message):
+    time.sleep(0.3 * (1 + int(me.y[0]) % 2))
+    return "labels", b""
+def server(me):
+    begin = time.perf_counter()
+    yield "control", b""
+    yield "control", bytes([int(10 * (time.perf_counter() - begin)) % 256])
+    return lambda sample: np.eye(10)[0]
+""",
+    "a neighbour in the same process": """
+import numpy as np
+SEEN = []
+def owner(me, message):
+    SEEN.append(int(me.y[0]))
+    return "labels", bytes(SEEN)
+def server(me):
+    yield "control", b""
+    return lambda sample: np.eye(10)[0]
+""",
+    "numbers from the machine": """
+import os
+import numpy as np
+def owner(me, message):
+    return "labels", os.urandom(4)
+def server(me):
+    yield "control", b""
+    return lambda sample: np.eye(10)[0]
+""",
+    "hidden samples before": """
+import numpy as np
+def owner(me, message):
+    return "labels", b""
+def server(me):
+    yield "control", b""
+    seen = []
+    def predict(sample):
+        seen.append(sample)
+        return np.resize(np.mean(seen, axis=0).ravel(), 10)
+    return predict
+""",
+}
+# Parties that speak past the wire: they know the pipe and write to it themselves.
+FORGED = {
+    "bytes that are numbers": "to_bytes({'heads': [['labels']]}, [np.zeros(3)])",
+    "bytes in two dimensions": "to_bytes({'heads': [['labels']]}, [np.zeros((3, 3), np.uint8)])",
+    "an answer that is none": "(9).to_bytes(8, 'little') + b'nonsense!'",
+    "an answer without an end": "(1 << 40).to_bytes(8, 'little')",
+    "two answers at once": "2 * to_bytes({'heads': [['labels']]}, [np.zeros(1, np.uint8)])",
+    "an answer for another": "to_bytes({'heads': 2 * [['labels']]}, 2 * [np.zeros(1, np.uint8)])",
+    "a head that is none": "to_bytes({'heads': [7]}, [np.zeros(1, np.uint8)])",
+}
+FORGING = """
+import os
+import numpy as np
+from fltoolkit_contest.pipes import to_bytes
+def owner(me, message):
+    for number in range(3, 20):
+        try:
+            os.write(number, eval(message.decode()))
+        except OSError:
+            pass
+    os._exit(0)
+"""

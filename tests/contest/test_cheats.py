@@ -1,0 +1,287 @@
+"""What a cheat gains: nothing. Each test starts from something that would pay if it worked."""
+
+import json
+import os
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import cup_cheats as hostile
+import numpy as np
+import pytest
+
+from fltoolkit_contest import referee
+from fltoolkit_contest.entry import FREE_CONSTANTS, read_entry
+from fltoolkit_contest.hosts import Hosts, checked
+from fltoolkit_contest.party import Process
+from fltoolkit_contest.pipes import parse, to_bytes
+from fltoolkit_contest.referee import Play, rehearse, verify
+from fltoolkit_contest.slots import CupError, Wire
+from fltoolkit_contest.tracks import TRACKS
+
+FENCED = pytest.mark.skipif(sys.platform != "linux", reason="the fence needs Linux")
+SHARED = f"cup-{os.getpid()}"
+
+
+def rehearsed(text, league="open"):
+    return list(rehearse(text, track="digits", league=league))
+
+
+# ------------------------------------------------------------------------ rules of the wire
+
+
+@pytest.mark.parametrize("name", hostile.REFUSED)
+def test_refused_in_the_open_league(name, monkeypatch):
+    monkeypatch.setitem(TRACKS, "digits", replace(TRACKS["digits"], exchanges=5))
+    text, why = hostile.REFUSED[name]
+    rehearsed(hostile.HONEST)
+    with pytest.raises(CupError, match=why):
+        rehearsed(text)
+
+
+@pytest.mark.parametrize("name", hostile.REFUSED_IN_SUMS)
+def test_refused_in_the_league_of_sums(name):
+    text, why = hostile.REFUSED_IN_SUMS[name]
+    rehearsed(hostile.SUMS, "sums")
+    with pytest.raises(CupError, match=why):
+        rehearsed(text, "sums")
+
+
+def test_silence_length_and_receivers_are_charged():
+    wire = Wire("open", 3)
+    wire.down({"kind": "model", "each": False}, [np.zeros(0, np.uint8)])
+    assert wire.nbytes == 3  # an empty message to each of three
+    wire.up([["update"]] * 3, [np.zeros(n, np.uint8) for n in (0, 127, 128)])
+    assert wire.nbytes == 3 + (1 + 0) + (1 + 127) + (2 + 128)
+
+
+def test_a_sum_is_all_that_arrives_and_every_owner_is_charged():
+    wire = Wire("sums", 2)
+    arrived = wire.up([["update", 3]] * 2, [np.array([7, 1, -1]), np.array([2, 1, 0])])
+    assert [each.tolist() for each in arrived] == [[1, 2, 7]]  # modulo 8
+    assert wire.ledger == {("up", "update"): 2 * (1 + 2)}  # 9 bits are two bytes
+
+
+def test_neither_kind_nor_number_of_the_sender_arrives():
+    """The kind is for the ledger; the server gets bytes."""
+    text = hostile.HONEST.replace('"labels"', '["labels", "update"][int(me.y[0]) % 2]')
+    text = text.replace("np.eye(10)[0]", "[float(type(labels[0]) is bytes)] + 9 * [0.5]")
+    text = text.replace("bytes([me.number])", 'b""')
+    assert rehearsed(text)[-1]["nbytes"] == 10
+
+
+def test_scores_are_made_to_add_up_to_one():
+    """Probabilities that add up to 277 gain nothing."""
+    play = Play.of(TRACKS["digits"], "open", read_entry("pass"), "salt", 0)
+    losses = play.losses(np.array([[277.0, 277.0]]), np.array([0]))
+    assert losses == pytest.approx(np.log(2))
+
+
+# ------------------------------------------------------------------------ what a file knows
+
+
+@pytest.mark.slow
+def test_weights_in_constants_names_and_comments():
+    honest = read_entry(hostile.HONEST)
+    assert honest.charge == 0
+    numbers = ", ".join(map(str, range(1000)))
+    assert read_entry(hostile.HONEST + f"W = [{numbers}]").charge > 2000
+    assert read_entry(hostile.HONEST + f"W = {'1' * 4000}").charge > 4000 - FREE_CONSTANTS
+    assert read_entry(hostile.HONEST + f"W = {[True, False] * 400}").charge > 2000
+    assert read_entry(hostile.HONEST + "".join(f"a{n:05} = 0\n" for n in range(500))).charge > 1000
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(4, size=(40_000, 2)).tolist()
+    letters = "\n".join(f"x{'+-*/'[n]}={'xyzw'[m]}" for n, m in drawn)
+    assert read_entry(letters).charge > 10_000
+    hidden = f'{hostile.HONEST}\n# {numbers}\ndef f():\n    """{numbers}"""\n'
+    assert "999" not in read_entry(hidden).source
+    assert read_entry(hidden).charge == 0
+
+
+def test_line_numbers_and_spaces_do_not_reach_the_entry():
+    spread = hostile.HONEST.replace("\n", "\n\n\n")
+    assert read_entry(spread).source == read_entry(hostile.HONEST).source
+
+
+# ------------------------------------------------------------------------ seeds and choice
+
+
+def test_seeds_depend_on_the_file_and_on_the_salt():
+    """So a seed in the code, or a file that was tried until it was lucky, fits no other run."""
+    text = hostile.HONEST
+    track = TRACKS["digits"]
+    of = [
+        Play.of(track, "open", read_entry(text + more), salt, number)
+        for more, salt, number in (("", "a", 0), (" ", "a", 0), ("", "b", 0), ("", "a", 1))
+    ]
+    assert len({play.seed for play in of}) == 4
+    assert len({play.drawn.hidden[1].tobytes() for play in of}) == 4
+    again = Play.of(track, "open", read_entry(text), "a", 0)
+    assert (again.drawn.hidden[0] == of[0].drawn.hidden[0]).all()
+
+
+def test_hidden_samples_are_nobody_s():
+    play = Play.of(TRACKS["digits"], "open", read_entry(hostile.HONEST), "a", 0)
+    theirs = {x.tobytes() for owner in play.drawn.owners for x in owner[0]}
+    hidden = {x.tobytes() for x in play.drawn.hidden[0]}
+    assert len(theirs & hidden) < 5  # some of the 1,797 images are twice in the data set
+    (server, arrays), *owners = play.setups()
+    assert arrays == []
+    assert server["seats"][0]["x"] is server["seats"][0]["y"] is False
+    assert [len(arrays) for _, arrays in owners] == [2] * 5
+
+
+def test_a_knower_of_the_classes_fails():
+    """A model that was trained before knows neither which class is which nor what is up."""
+    draws = [TRACKS["digits"].draw(seed, "open") for seed in range(3)]
+    means = [np.stack([d.hidden[0][d.hidden[1] == k].mean(0) for k in range(10)]) for d in draws]
+
+    def accuracy(mean, drawn):
+        x, y = drawn.hidden
+        return (((x[:, None] - mean) ** 2).sum((2, 3)).argmin(1) == y).mean()
+
+    assert accuracy(means[0], draws[0]) > 0.85
+    assert max(accuracy(means[0], drawn) for drawn in draws[1:]) < 0.4
+
+
+def test_fewer_runs_are_never_a_record():
+    assert referee.bound([0.99]) == -np.inf
+    lucky = [0.99, 0.99, 0.99, 0.99, 0.80]
+    assert np.mean(lucky) > 0.95 > referee.bound(lucky)
+
+
+# ------------------------------------------------------------------------ behind the fence
+
+
+@pytest.fixture
+def baits(monkeypatch, tmp_path):
+    """What the probes look for, and the arguments that tell them where."""
+    monkeypatch.setenv("CUP_SECRET", "1")
+    monkeypatch.setenv("FLTOOLKIT_DATA", str(tmp_path))
+    name = f"\0{SHARED}"
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as unix:
+        unix.bind(name)
+        unix.listen()
+        files = [Path(folder, SHARED) for folder in ("/dev/shm", "/tmp")]
+        for file in files:
+            file.touch()
+        drawn = {"PORT": server.getsockname()[1], "NAME": name, "SHARED": SHARED}
+        yield {**drawn, "VERIFIER": os.getpid()}
+        for file in files:
+            file.unlink()
+
+
+@FENCED
+@pytest.mark.slow
+def test_no_party_finds_anything_outside(baits):
+    play = Play.of(TRACKS["digits"], "open", read_entry(hostile.PROBING), "a", 0)
+    rng = np.random.default_rng([referee._drawn("a", play.entry.sha256, 0, "secret"), 0])
+    rng.integers(4), rng.integers(2)
+    scope = {**baits, "NUMBERS": rng.permutation(10).tolist()}
+    message = json.dumps({"probes": hostile.PROBES, "scope": scope}).encode()
+    request = ({"do": "answer"}, [np.frombuffer(message, np.uint8)])
+    outside = Process(*parse(to_bytes(*play.setups()[1])[8:]))
+    want = {name: code for name, code in hostile.PROBES.items() if name not in hostile.INSIDE_ONLY}
+    bare = json.dumps({"probes": want, "scope": scope}).encode()
+    _, arrays = checked(outside.reply({"do": "answer"}, [np.frombuffer(bare, np.uint8)]))
+    assert json.loads(arrays[0].tobytes()) == dict.fromkeys(want, True)  # so the probes can find
+    with Hosts(300.0) as hosts:
+        hosts.start(play.setups()[1:3])
+        for number in (0, 1, 0):  # the first one again: what did its neighbour leave?
+            ((_, arrays),) = hosts.ask([request], [number])
+            found = json.loads(arrays[0].tobytes())
+            own_note = {"a file for the neighbours"} if number == 0 else set()
+            assert {name for name, value in found.items() if value} <= own_note
+            hosts.look()
+
+
+def answer(play, hosts, message):
+    """One exchange with one owner."""
+    play.groups = [[0]]
+    play.wire.up(*play._by_owner(hosts.ask([({"do": "answer"}, [message])], [0])))
+
+
+def test_five_rehearsals_end_with_what_a_verification_would_decide_by(tmp_path, capsys) -> None:
+    from fltoolkit_contest.commands import main
+
+    entry = tmp_path / "guess.py"
+    entry.write_text(hostile.HONEST)
+    where = ["--track", "digits", "--league", "open"]
+    assert main(["rehearse", str(entry), *where, "--runs", "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    scores = [float(line.split()[3]) for line in lines if "accuracy 0" in line]
+    mean, least = (float(part.split()[1]) for part in lines[-1].split(";")[0].split(", "))
+    assert mean == pytest.approx(sum(scores) / 5, abs=1e-4)
+    assert least < mean
+    assert lines[-1].endswith("wanted: accuracy of at least 95 %")
+
+
+@FENCED
+@pytest.mark.slow
+def test_a_party_that_writes_past_the_wire():
+    play = Play.of(TRACKS["digits"], "open", read_entry(hostile.FORGING), "a", 0)
+    for forged in hostile.FORGED.values():
+        with Hosts(100.0) as hosts:
+            hosts.start(play.setups()[1:2])
+            message = np.frombuffer(forged.encode(), np.uint8)
+            with pytest.raises(CupError, match="answer is malformed"):
+                answer(play, hosts, message)
+
+
+@FENCED
+@pytest.mark.slow
+def test_a_package_patched_in_the_party_s_process_saves_nothing():
+    cards = [
+        verify(text, track="digits", league="open", num_runs=1, report=str)
+        for text in (hostile.HONEST, hostile.PATCHED)
+    ]
+    assert [card.nbytes for card in cards] == [5 * 1 + 5 * 2] * 2
+
+
+@FENCED
+@pytest.mark.slow
+@pytest.mark.parametrize("name", hostile.REPLAYED)
+def test_the_replay_finds(name, monkeypatch):
+    monkeypatch.setitem(TRACKS, "digits", replace(TRACKS["digits"], per_process=3))
+    with pytest.raises(CupError, match=r"replayed alone|asked in another order"):
+        verify(hostile.REPLAYED[name], track="digits", league="open", num_runs=1, report=str)
+
+
+@FENCED
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("while True: pass", "more than 4 s of processor time"),
+        ("import time; time.sleep(1000)", "has lasted more than 2 s"),
+        ("bytearray(5 << 30)", "MemoryError"),
+        ("import os; os._exit(3)", "process has ended"),
+    ],
+)
+def test_limits(body, why, monkeypatch):
+    seconds = 4 if "while" in body or "sleep" in body else 400
+    track = replace(TRACKS["digits"], cpu_seconds=seconds, per_process=5)
+    monkeypatch.setitem(TRACKS, "digits", track)
+    monkeypatch.setattr("fltoolkit_contest.hosts.PATIENCE", 0.5 if "sleep" in body else 100)
+    text = hostile.HONEST.replace("def owner(me, message):", f"def owner(me, message):\n    {body}")
+    with pytest.raises(CupError, match=why):
+        verify(text, track="digits", league="open", num_runs=1, report=str)
+
+
+@FENCED
+@pytest.mark.slow
+def test_the_same_salt_gives_the_same_card_and_a_changed_card_is_found(tmp_path, capsys):
+    from fltoolkit_contest.commands import main
+
+    entry, card = tmp_path / "mine.py", tmp_path / "card.json"
+    entry.write_text(hostile.HONEST)
+    where = ["--track", "digits", "--league", "open"]
+    assert main(["verify", str(entry), *where, "--runs", "1", "--out", str(card)]) == 1
+    assert main(["verify", str(entry), "--card", str(card)]) == 0
+    assert "every number is the same" in capsys.readouterr().out
+    changed = json.loads(card.read_text())
+    changed["runs"][0]["score"] = 0.99
+    changed["accepted"] = True
+    card.write_text(json.dumps(changed))
+    assert main(["verify", str(entry), "--card", str(card)]) == 1

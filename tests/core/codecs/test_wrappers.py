@@ -1,0 +1,190 @@
+"""Codecs around a codec: what they remember, what they refuse, and what all of them share."""
+
+import copy
+import math
+
+import pytest
+import torch
+
+from fltoolkit.channel import Channel
+from fltoolkit.checkpoint import load_run, save_run
+from fltoolkit.codecs import (
+    Codec,
+    Difference,
+    Entropy,
+    ErrorFeedback,
+    Half,
+    Identity,
+    Only,
+    Pipeline,
+    Quantize,
+    TopK,
+)
+from fltoolkit.codecs.base import Composed, LinkState, Masked, Weighed, walk
+from fltoolkit.codecs.wrappers import Wrapper
+from fltoolkit.testing import normal
+from fltoolkit.wire import WireError, pack, unpack
+from fltoolkit_research.codecs import DRIVE, PowerSGD
+
+WRAPPERS = [
+    ErrorFeedback(Pipeline(Quantize(8))),
+    Only(Pipeline(Quantize(8)), 2),
+    Difference(Pipeline(Quantize(8)), first=Identity()),
+]
+
+
+@pytest.mark.parametrize(
+    "codec",
+    [
+        Pipeline(TopK(0.05), Quantize(4, stochastic=True)),
+        Pipeline(PowerSGD(1)),
+        Pipeline(PowerSGD(2), Quantize(8)),
+        Pipeline(DRIVE(unbiased=False)),
+    ],
+    ids=repr,
+)
+def test_error_feedback_loses_nothing(codec):
+    """The sum of all inputs is the sum of all that was sent plus the residual."""
+    forgetful, codec = copy.deepcopy(codec), ErrorFeedback(copy.deepcopy(codec))
+    total, sent, without = torch.zeros(3, 30, 40)
+    for seed in range(30):
+        update = normal(30, 40, seed=99) + 0.1 * normal(30, 40, seed=seed)
+        total += update
+        sent += codec.decode(codec.encode({"w": update}))["w"]
+        without += forgetful.decode(forgetful.encode({"w": update}))["w"]
+    torch.testing.assert_close(total, sent + codec.residual["w"], rtol=0, atol=1e-4)
+    assert codec.residual["w"].norm() > 1  # there was something to lose
+    assert (sent - total).norm() < 0.7 * (without - total).norm()
+
+
+def test_a_decaying_residual_forgets():
+    """By hand: x = tree + decay * residual, and what top-k leaves out is the new residual."""
+    codec = ErrorFeedback(Pipeline(TopK(0.5)), decay=0.5)
+    sent, left = [], []
+    for tree in ([4.0, 2.0], [0.0, 0.25], [3.0, 0.5]):
+        sent.append(codec.decode(codec.encode({"w": torch.tensor(tree)}))["w"].tolist())
+        left.append(codec.residual["w"].tolist())
+    assert sent == [[4.0, 0.0], [0.0, 1.25], [3.0, 0.0]]
+    assert left == [[0.0, 2.0], [0.0, 0.0], [0.0, 0.5]]
+    nothing = ErrorFeedback(Pipeline(TopK(0.5)), decay=0.0)
+    for seed in range(3):
+        tree = {"w": normal(10, seed=seed)}
+        assert nothing.encode(tree) == Pipeline(TopK(0.5)).encode(tree)
+    assert repr(codec) == "ErrorFeedback(Pipeline(TopK(fraction=0.5, scope='model')), decay=0.5)"
+    for decay in (-0.1, 1.1, math.nan, None):
+        with pytest.raises(ValueError, match="the share of the residual"):
+            ErrorFeedback(Pipeline(), decay=decay)
+
+
+@pytest.mark.parametrize(
+    "codec",
+    [
+        ErrorFeedback(Pipeline(TopK(0.1))),
+        ErrorFeedback(Pipeline(PowerSGD(2), Half())),
+        Difference(Pipeline(Quantize(2, stochastic=True), Entropy())),
+    ],
+    ids=repr,
+)
+def test_what_links_remember_survives_a_restart(codec, tmp_path):
+    """Of two links, to the bit; and it matters."""
+
+    def send(channel, seed):
+        who = ("ann", "ben")[seed % 2]
+        return channel.send(who, "server", "update", {"w": normal(30, 20, seed=seed)})["w"].tolist()
+
+    straight, before, after = (Channel({"update": codec}) for _ in range(3))
+    expected = [send(straight, seed) for seed in range(8)]
+    got = [send(before, seed) for seed in range(4)]
+    save_run(tmp_path, [], before)
+    load_run(tmp_path, [], after)
+    assert got + [send(after, seed) for seed in range(4, 8)] == expected
+    assert after.transfers == straight.transfers
+    forgetful = Channel({"update": codec})
+    assert [send(forgetful, seed) for seed in range(4, 8)] != expected[4:]
+
+
+def test_only_takes_what_it_made():
+    codec = Only(Pipeline(Quantize(8)), min_size=4)
+    entries = unpack(codec.encode({"w": normal(6), "b": normal(2)}))
+    for change in (
+        {"\x1f": torch.zeros(2, dtype=torch.bfloat16)},
+        {"\x1f": torch.zeros(2, dtype=torch.int64)},
+        {"w": normal(6)},
+        {"b\x1fr": normal(2)},
+    ):
+        with pytest.raises(WireError):
+            codec.decode(pack({**entries, **change}))
+    for name in ("\x1f", "b\x1fr"):
+        with pytest.raises(ValueError, match="a name must not hold the character 0x1f"):
+            codec.encode({name: normal(2)})
+
+
+@pytest.mark.parametrize(
+    "codec", [ErrorFeedback(Only(Pipeline(Quantize(8)), 100)), Difference(Identity())], ids=repr
+)
+def test_one_nan_does_not_stay(codec):
+    channel, good = Channel({"update": codec}), {"b": torch.ones(3)}
+    channel.send("ann", "server", "update", good)
+    with pytest.raises(ValueError, match="'b' holds NaN or infinite"):
+        channel.send("ann", "server", "update", {"b": torch.tensor([1.0, math.nan, 1.0])})
+    assert torch.equal(channel.send("ann", "server", "update", good)["b"], good["b"])
+
+
+@pytest.mark.parametrize("codec", WRAPPERS, ids=repr)
+def test_every_wrapper_offers_all_that_a_codec_may_offer(codec):
+    for what in (Codec, LinkState, Masked, Weighed, Composed):
+        assert isinstance(codec, what)
+    assert codec == copy.deepcopy(codec) != Wrapper(codec.codec)
+    again = copy.deepcopy(codec)
+    again.load_state_dict(codec.state_dict())
+    assert again.state_dict() == codec.state_dict()
+
+
+def test_a_wrapper_of_ones_own_is_four_lines():
+    class Negated(Wrapper):
+        def encode(self, tree):
+            return self.codec.encode({name: -t for name, t in tree.items()})
+
+        def decode(self, message):
+            return {name: -t for name, t in self.codec.decode(message).items()}
+
+    codec = Negated(ErrorFeedback(Pipeline(TopK(0.5))))
+    assert repr(codec) == f"Negated({codec.codec!r})"
+    assert [type(part).__name__ for part in walk(codec)] == [
+        *("Negated", "ErrorFeedback", "Pipeline", "TopK")
+    ]
+    channel = Channel({"update": codec})
+    tree = {"w": torch.tensor([1.0, -3.0])}
+    received, masks = channel.send_masked("ann", "server", "update", tree)
+    assert received["w"].tolist() == [0, -3]
+    assert masks["w"].tolist() == [False, True]
+    assert channel.send("ann", "server", "update", {"w": torch.zeros(2)})["w"].tolist() == [1, 0]
+    assert codec.codec.residual == {}  # links have copies
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("inner", [Identity(), Pipeline()], ids=repr)
+@pytest.mark.parametrize("size", [2, 9])
+def test_nan_and_infinity_do_not_pass_only(inner, value, size):
+    """Neither as a small entry nor, through a codec that carries them, as a large one."""
+    codec, bad = Only(inner, min_size=5), torch.full((size,), value)
+    with pytest.raises(ValueError, match="'w' holds NaN or infinite"):
+        codec.encode({"w": bad})
+    large, exact = ({"w": bad}, {}) if size >= 5 else ({}, {"w": bad})
+    frame = torch.frombuffer(bytearray(pack(large)), dtype=torch.uint8)
+    with pytest.raises(WireError, match="'w' holds NaN or infinite"):
+        codec.decode(pack({"\x1f": frame, **exact}))
+
+
+def test_an_infinite_sum_does_not_stay_in_a_residual():
+    class Losing(Identity):
+        """Sends zeros, and would carry infinity."""
+
+        def encode(self, tree):
+            return pack({name: 0 * t for name, t in tree.items()})
+
+    codec, huge = ErrorFeedback(Losing()), {"w": torch.tensor([3e38])}
+    codec.encode(huge)
+    with pytest.raises(ValueError, match="'w' holds NaN or infinite"):
+        codec.encode(huge)
+    assert codec.residual["w"].tolist() == huge["w"].tolist()

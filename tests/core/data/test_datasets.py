@@ -1,0 +1,343 @@
+"""Data sets: what is loaded, from where, and what is said about files that are wrong."""
+
+import gzip
+import hashlib
+import os
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from core.data.files_of_tests import idx, write_idx_set
+
+from fltoolkit.data import Batches, load, load_emnist_federated
+from fltoolkit.data import datasets as data
+from fltoolkit.data import files as datafiles
+
+
+def real_mnist_folder():
+    root = Path(os.environ.get("FLTOOLKIT_DATA", "nowhere"))
+    found = (f for f in (root / "mnist", root) if (f / "train-images-idx3-ubyte.gz").exists())
+    return next(found, None)
+
+
+REAL_MNIST = real_mnist_folder()
+
+
+needs_mnist = pytest.mark.skipif(REAL_MNIST is None, reason="no MNIST: set FLTOOLKIT_DATA")
+
+
+def test_digits():
+    digits = load("digits")
+    assert digits.x_train.shape == (1437, 1, 8, 8)
+    assert digits.x_test.shape == (360, 1, 8, 8)
+    assert digits.x_train.dtype == torch.float32
+    assert digits.y_train.dtype == torch.int64
+    assert digits.x_train.mean().abs() < 1e-3
+    assert digits.x_train.std() == pytest.approx(1, abs=1e-3)
+    assert (digits.num_classes, digits.name) == (10, "digits")
+    # stratified: in both parts each class has its share of the 1,797 within one sample
+    everything = torch.cat([digits.y_train, digits.y_test]).bincount()
+    assert everything.tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+    assert (digits.y_test.bincount() - everything * 360 / 1797).abs().max() < 1
+    # nothing is lost and nothing is in both parts: the pixel sum of the published set
+    pixels = (torch.cat([digits.x_train, digits.x_test]) * 0.3761 + 0.3053) * 16
+    assert pixels.sum(dtype=torch.float64) == 561718
+
+
+def test_digits_are_always_split_the_same_way():
+    one, two = load("digits"), load("digits")
+    assert torch.equal(one.x_train, two.x_train)
+    digest = hashlib.md5(one.y_test.numpy().astype("<i8").tobytes()).hexdigest()
+    assert digest == "eff59bacc24de44fc202d2b2edba0705"
+
+
+@pytest.mark.slow
+def test_digits_are_those_of_scikit_learn_and_split_as_it_splits(monkeypatch):
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
+    pixels, labels = load_digits(return_X_y=True)
+    parts = train_test_split(
+        np.arange(1797), labels, test_size=360, stratify=labels, random_state=0
+    )
+    for ours, theirs in zip(data._stratified(labels, 360), parts[:2], strict=True):
+        assert np.array_equal(ours, theirs)
+    read = data._digits_of_sklearn()
+    monkeypatch.setattr(data, "find_spec", lambda name: None)  # the file is elsewhere
+    for found in (read, data._digits_of_sklearn()):
+        assert np.array_equal(found[0], pixels)
+        assert np.array_equal(found[1], labels)
+        assert found[1].dtype == np.int64
+
+
+def test_flat_shares_memory_and_keeps_the_rest():
+    digits = load("digits")
+    flat = digits.flat()
+    assert flat.x_train.shape == (1437, 64)
+    assert flat.x_test.shape == (360, 64)
+    assert flat.x_train.data_ptr() == digits.x_train.data_ptr()
+    assert flat.y_train is digits.y_train
+    assert repr(flat) == "Dataset(digits: 1,437 train, 360 test, x 64, 10 classes)"
+
+
+@pytest.mark.parametrize("name", ["MNIST", "cifar", ""])
+def test_unknown_name_lists_what_is_allowed(name):
+    with pytest.raises(ValueError, match='"digits", "mnist", "fashion_mnist" or "cifar10"'):
+        load(name)
+
+
+@pytest.mark.later
+@needs_mnist
+def test_real_mnist(monkeypatch):
+    published = {
+        "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
+        "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
+        "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
+        "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+    }
+    for filename, md5 in published.items():
+        raw = gzip.decompress((REAL_MNIST / f"{filename}.gz").read_bytes())
+        assert hashlib.md5(raw).hexdigest() == md5, filename
+    monkeypatch.setenv("FLTOOLKIT_DATA", str(REAL_MNIST))
+    start = time.perf_counter()
+    mnist = load("mnist")
+    print(f"\nload('mnist'): {time.perf_counter() - start:.2f} s")
+    assert mnist.x_train.shape == (60_000, 1, 28, 28)
+    assert mnist.x_test.shape == (10_000, 1, 28, 28)
+    assert mnist.y_train.bincount().tolist() == [
+        5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949,
+    ]  # fmt: skip
+    assert mnist.y_test.bincount().tolist() == [
+        980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009,
+    ]  # fmt: skip
+    # the published mean and deviation of the training pixels, 0.1307 and 0.3081 of full scale
+    assert mnist.x_train.mean(dtype=torch.float64) == pytest.approx(0, abs=2e-4)
+    assert mnist.x_train.double().std() == pytest.approx(1, abs=2e-4)
+    assert len(Batches(mnist.x_train, mnist.y_train, 64, seed=0)) == 938
+
+
+@pytest.mark.later
+@needs_mnist
+def test_mnist_is_not_served_as_fashion_mnist(monkeypatch):
+    monkeypatch.setenv("FLTOOLKIT_DATA", str(REAL_MNIST))
+    with pytest.raises(ValueError, match=r"is MNIST's, but 'fashion_mnist' was asked for"):
+        load("fashion_mnist")
+
+
+def test_other_labels_are_not_served_as_mnist(folders):
+    root, _ = folders
+    write_idx_set(root / "mnist", num_train=60_000)
+    with pytest.raises(ValueError, match=r"is not MNIST's, but 'mnist' was asked for"):
+        load("mnist")
+
+
+@pytest.mark.parametrize("compress", [True, False])
+@pytest.mark.parametrize("place", ["FLTOOLKIT_DATA/name", "FLTOOLKIT_DATA", "cache"])
+def test_idx_files_are_found(folders, place, compress):
+    root, cache = folders
+    folder = {"FLTOOLKIT_DATA": root, "cache": cache / "fashion_mnist"}.get(
+        place, root / "fashion_mnist"
+    )
+    images, labels = write_idx_set(folder, compress=compress)
+    fashion = load("fashion_mnist")
+    assert fashion.x_train.shape == (6, 1, 5, 3)
+    assert fashion.x_test.shape == (4, 1, 5, 3)
+    plain = (torch.tensor(images).float().div(255) - 0.2860) / 0.3530
+    assert torch.equal(fashion.x_train[:, 0], plain)
+    assert fashion.y_train.tolist() == labels.tolist()
+
+
+def test_own_name_folder_comes_before_the_shared_one_and_the_cache(folders):
+    root, cache = folders
+    write_idx_set(root, num_train=7)
+    write_idx_set(cache / "mnist", num_train=8)
+    assert len(load("mnist").y_train) == 7
+    write_idx_set(root / "mnist", num_train=9)
+    assert len(load("mnist").y_train) == 9
+
+
+def test_cache_alone_without_the_environment_variable(folders, monkeypatch):
+    _, cache = folders
+    monkeypatch.delenv("FLTOOLKIT_DATA")
+    write_idx_set(cache / "mnist")
+    assert len(load("mnist").y_train) == 6
+
+
+def _damaged_images():
+    good = idx(np.arange(6 * 15).reshape(6, 5, 3))
+    packed = gzip.compress(good)
+    flipped = bytearray(packed)
+    flipped[-6] ^= 1  # the checksum that ends a gzip file
+    return {
+        "short": (good[:-1], "89 bytes of data, its header says"),
+        "long": (good + b"0", "91 bytes of data"),
+        "header only": (good[:10], "begins with"),
+        "empty": (b"", "begins with"),
+        "no samples": (idx(np.zeros((0, 5, 3))), "empty"),
+        "labels instead": (idx(np.zeros(6)), "in 3 dimension"),
+        "int32 type": (good[:2] + b"\x0c" + good[3:], r"bytes \[0, 0, 12, 3\]"),
+        "a web page": (b"<!DOCTYPE html>" * 9, "an IDX file of uint8"),
+        "hostile sizes": (bytes([0, 0, 8, 3]) + b"\xff" * 12, "header says"),
+        "gzip cut": (packed[:-12], "cannot be read"),
+        "gzip flipped": (bytes(flipped), "CRC"),
+        "gzip garbled": (packed[:10] + b"\xff" * 20 + packed[30:], "cannot be read"),
+        "gzip of nothing": (packed[:5], "cannot be read"),
+    }
+
+
+@pytest.mark.parametrize("damage", _damaged_images())
+def test_damaged_idx_file_is_named(folders, damage):
+    content, message = _damaged_images()[damage]
+    root, _ = folders
+    write_idx_set(root / "mnist")
+    (root / "mnist" / "train-images-idx3-ubyte.gz").write_bytes(content)
+    with pytest.raises(ValueError, match=r"mnist.train-images-idx3-ubyte\.gz") as caught:
+        load("mnist")
+    assert caught.match(message)
+
+
+def test_images_and_labels_must_be_a_pair(folders):
+    root, _ = folders
+    write_idx_set(root / "mnist")
+    (root / "mnist" / "t10k-labels-idx1-ubyte.gz").write_bytes(idx(np.zeros(3)))
+    with pytest.raises(ValueError, match=r"4 images but .*t10k-labels.* 3 labels"):
+        load("mnist")
+
+
+def test_labels_outside_the_classes(folders):
+    root, _ = folders
+    write_idx_set(root / "mnist")
+    (root / "mnist" / "t10k-labels-idx1-ubyte.gz").write_bytes(idx(np.array([0, 1, 2, 46])))
+    with pytest.raises(ValueError, match="labels 0 to 46: expected 0 to 9"):
+        load("mnist")
+
+
+CIFAR_FILES = [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]
+
+
+def write_cifar(folder):
+    """Six files of 2 records; pixel value = file number, labels 0..9 and then 0, 1."""
+    folder.mkdir(parents=True)
+    for number, filename in enumerate(CIFAR_FILES):
+        records = np.full((2, 3073), number, np.uint8)
+        records[:, 0] = np.arange(2 * number, 2 * number + 2) % 10
+        records[0, 1 + 1024] = 255  # image 0: the first pixel of the green plane
+        (folder / filename).write_bytes(records.tobytes())
+
+
+def check_cifar(cifar):
+    assert cifar.x_train.shape == (10, 3, 32, 32)
+    assert cifar.x_test.shape == (2, 3, 32, 32)
+    assert cifar.y_train.tolist() == list(range(10))
+    assert cifar.y_test.tolist() == [0, 1]
+    assert (cifar.x_train[:, 1, 0, 0] > 2).tolist() == [True, False] * 5  # (1 - 0.4822) / 0.2435
+    levels = (cifar.x_train[:, 0, 0, 0] * 0.2470 + 0.4914) * 255
+    assert levels.round().tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+
+
+@pytest.mark.parametrize("subfolder", ["cifar10/cifar-10-batches-bin", "cifar-10-batches-bin", "."])
+def test_cifar_binary_folder(folders, subfolder):
+    root, _ = folders
+    root.rmdir()
+    write_cifar(root / subfolder)
+    check_cifar(load("cifar10"))
+
+
+def test_cifar_archive_is_unpacked_once_into_the_cache(folders):
+    root, cache = folders
+    write_cifar(root / "elsewhere")
+    archive = root / "cifar-10-binary.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(root / "elsewhere", "cifar-10-batches-bin")
+        tar.add(root / "elsewhere" / "test_batch.bin", "../../outside.bin")
+    check_cifar(load("cifar10"))
+    archive.unlink()
+    check_cifar(load("cifar10"))
+    assert sorted(p.name for p in cache.rglob("*") if p.is_file()) == CIFAR_FILES
+    assert not list(root.parent.rglob("outside.bin"))
+
+
+def test_damaged_cifar(folders):
+    root, cache = folders
+    write_cifar(root / "cifar10")
+    (root / "cifar10" / "data_batch_3.bin").write_bytes(b"1" * 3072)
+    with pytest.raises(ValueError, match=r"data_batch_3\.bin holds 3072 bytes.*3,073"):
+        load("cifar10")
+    (root / "cifar10" / "data_batch_3.bin").unlink()
+    with pytest.raises(ValueError, match=r"data_batch_3\.bin cannot be read"):
+        load("cifar10")
+    (root / "cifar10" / "data_batch_1.bin").unlink()
+    archive = root / "cifar-10-binary.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:  # two files are missing in it
+        tar.add(root / "cifar10", "cifar-10-batches-bin")
+    with pytest.raises(ValueError, match=r"no data_batch_1\.bin, data_batch_3\.bin in it"):
+        load("cifar10")
+    whole = archive.read_bytes()
+    for content in (whole[: len(whole) // 2], b"<html>", b""):
+        archive.write_bytes(content)
+        with pytest.raises(ValueError, match=r"cifar-10-binary\.tar\.gz cannot be read"):
+            load("cifar10")
+    assert not [p for p in cache.rglob("*") if p.is_file()]
+
+
+def test_every_source_has_a_checksum_of_the_right_length():
+    length = {"md5": 32, "sha256": 64}
+    for source in datafiles._SOURCES.values():
+        assert all(mirror.endswith("/") for mirror in source.mirrors)
+        for checksum in source.checksums.values():
+            kind, digest = checksum.split(":")
+            assert len(bytes.fromhex(digest)) * 2 == length[kind]
+
+
+def write_emnist(path, label=3):
+    h5py = pytest.importorskip("h5py")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with h5py.File(path, "w") as file:
+        for number, client in enumerate(["f0002_00", "f0000_14", "f0001_41"]):
+            pixels = np.full((number + 1, 28, 28), 1.0, np.float32)
+            pixels[:, 0, 0] = 0.25
+            file[f"examples/{client}/pixels"] = pixels
+            file[f"examples/{client}/label"] = np.full(number + 1, label, np.int32)
+
+
+def test_emnist_by_writer(folders):
+    root, _ = folders
+    write_emnist(root / "emnist" / "fed_emnist_digitsonly_train.h5")
+    clients = load_emnist_federated("train")
+    assert list(clients) == ["f0000_14", "f0001_41", "f0002_00"]
+    x, y = clients["f0001_41"]
+    assert x.shape == (3, 1, 28, 28)
+    assert (x.dtype, y.dtype) == (torch.float32, torch.int64)
+    assert (x[0, 0, 0, 0], x[0, 0, 0, 1]) == (0.25, 1.0)
+    assert y.tolist() == [3, 3, 3]
+    assert list(load_emnist_federated(max_clients=2)) == ["f0000_14", "f0001_41"]
+
+
+def test_emnist_archive(folders):
+    root, cache = folders
+    write_emnist(root / "made" / "fed_emnist_test.h5", label=61)
+    with tarfile.open(root / "fed_emnist.tar.bz2", "w:bz2") as tar:
+        tar.add(root / "made" / "fed_emnist_test.h5", "fed_emnist_test.h5")
+    clients = load_emnist_federated("test", only_digits=False)
+    assert clients["f0002_00"][1].tolist() == [61]
+    assert [p.name for p in (cache / "emnist").iterdir()] == ["fed_emnist_test.h5"]
+
+
+def test_emnist_errors(folders, monkeypatch):
+    root, _ = folders
+    path = root / "fed_emnist_digitsonly_train.h5"
+    write_emnist(path, label=61)
+    with pytest.raises(ValueError, match="61: expected 0 to 9"):
+        load_emnist_federated()
+    path.write_bytes(b"not HDF5")
+    with pytest.raises(ValueError, match=r"digitsonly_train\.h5 cannot be read"):
+        load_emnist_federated()
+    with pytest.raises(ValueError, match="max_clients=0"):
+        load_emnist_federated(max_clients=0)
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(ImportError, match=r'pip install "fltoolkit\[emnist\]"'):
+        load_emnist_federated()

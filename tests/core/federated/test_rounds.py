@@ -1,0 +1,664 @@
+"""Federated averaging: what it equals, who counts when, whose residual it is, what it costs."""
+
+import copy
+import json
+import math
+import warnings
+
+import pytest
+import torch
+from core.federated.small import One, column, network, number, walk_by_x, workers
+from torch import nn
+from torch.nn.functional import nll_loss
+
+from fltoolkit.channel import Channel
+from fltoolkit.codecs import Difference, ErrorFeedback, Identity, Only, Pipeline, Quantize, TopK
+from fltoolkit.federated import (
+    Arrivals,
+    Cohort,
+    Constant,
+    Even,
+    Fleet,
+    Local,
+    LocalUpdate,
+    LogNormal,
+    Polynomial,
+    Scripted,
+    Server,
+    Yogi,
+    fedavg,
+    interval_averaging,
+    local_update,
+    mean_of_all,
+    mean_of_senders,
+)
+from fltoolkit.federated.many_at_once import local_updates
+from fltoolkit.federated.server import check_optimizer
+from fltoolkit.federated.workers import client_seed
+from fltoolkit.models import mcmahan_cnn, seeded
+from fltoolkit.party import SGD
+from fltoolkit.wire import pack
+
+SIZES = [9, 30, 2, 17, 4, 12]
+BATCHES = Local(batch_size=4, lr=0.1, steps=1)
+
+
+def net(dtype=torch.float32, seed=0):
+    with seeded(seed):
+        layers = [nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3), nn.LogSoftmax(dim=1)]
+        return nn.Sequential(*layers).to(dtype)
+
+
+def people(sizes=SIZES, dtype=torch.float32):
+    g = torch.Generator().manual_seed(1)
+    make = torch.randn(sum(sizes), 6, generator=g).to(dtype)
+    label = torch.randint(3, (sum(sizes),), generator=g)
+    parts = zip(make.split(sizes), label.split(sizes), strict=True)
+    return {f"client{k}": part for k, part in enumerate(parts)}
+
+
+def run(model, clients, channel=None, **settings):
+    """Everybody, one local step on all samples, unless told otherwise."""
+    how = {"rounds": 4, "cohort": len(clients), "local": Local(None, lr=0.1, steps=1)}
+    channel = Channel() if channel is None else channel
+    return list(fedavg(model, clients, channel, **(how | settings)))
+
+
+def weights(model):
+    return [t.clone() for t in model.state_dict().values()]
+
+
+def same(one, two):
+    return all(torch.equal(a, b) for a, b in zip(weights(one), weights(two), strict=True))
+
+
+def close(one, two, atol):
+    for a, b in zip(weights(one), weights(two), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=atol)
+
+
+# ---- What it equals -----------------------------------------------------------------------------
+
+
+def test_fedsgd_is_sgd_on_everybodys_data():
+    model, pooled, clients = net(torch.float64), net(torch.float64), people(dtype=torch.float64)
+    records = run(model, clients, rounds=6)
+    x, y = (torch.cat(column) for column in zip(*clients.values(), strict=True))
+    optimizer, losses = torch.optim.SGD(pooled.parameters(), lr=0.1), []
+    for _ in range(6):
+        optimizer.zero_grad()
+        loss = nll_loss(pooled(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    close(model, pooled, 1e-14)
+    assert [r["loss"] for r in records] == pytest.approx(losses, rel=1e-14)
+
+
+def test_rounds_of_one_client_are_steps():
+    """3 rounds of 4 full-batch steps are 12 steps of gradient descent."""
+    model, alone, clients = net(torch.float64), net(torch.float64), people([9], torch.float64)
+    run(model, clients, rounds=3, local=Local(None, lr=0.1, steps=4))
+    run(alone, clients, rounds=12)
+    close(model, alone, 1e-14)
+
+
+def test_full_precision_is_the_algorithm_without_a_channel():
+    """Algorithm 1 in ten lines, bit by bit; and codecs that lose nothing change nothing."""
+    clients, local = people(), Local(4, lr=0.1, epochs=2)
+    model, plain, channel = net(), net(), Channel()
+    run(model, clients, channel, local=local)
+    for round_ in range(4):
+        total = {name: torch.zeros_like(t).double() for name, t in plain.state_dict().items()}
+        start = {name: t.clone() for name, t in plain.state_dict().items()}
+        for t in channel.transfers:
+            if t.kind == "update" and t.step == round_ + 1:
+                (x, y), seed = clients[t.sender], client_seed(0, round_, t.sender)
+                delta = local_update(plain, start, x, y, local, seed=seed).delta
+                for entry in total:
+                    total[entry] += delta[entry].double() * (len(y) / sum(SIZES))
+        plain.load_state_dict({name: start[name] + t.float() for name, t in total.items()})
+    assert same(model, plain)
+    exact = {"model": Identity(), "update": ErrorFeedback(Identity())}
+    run(again := net(), clients, Channel(exact), local=local)
+    assert same(again, plain)
+
+
+def test_samples_are_what_weighs():
+    """Two clients of 9 and 1 samples, moved by +1 and -1: the mean is 0.8, not 0."""
+    model = One()
+    run(model, Fleet({"a": number(1, 9), "b": number(-1, 1)}, walk_by_x), rounds=1)
+    assert model.w.item() == pytest.approx(0.8)
+
+
+# ---- Who is drawn -------------------------------------------------------------------------------
+
+
+def cohorts(channel):
+    steps = range(1, channel.step + 1)
+    sent = [t for t in channel.transfers if t.kind == "model"]
+    return [[t.receiver for t in sent if t.step == step] for step in steps]
+
+
+@pytest.mark.slow
+def test_cohorts_follow_the_seed_and_nobody_is_drawn_twice():
+    drawn = []
+    for seed in (0, 0, 1):
+        channel = Channel()
+        run(net(), people(), channel, rounds=30, cohort=3, seed=seed)
+        drawn.append(cohorts(channel))
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert all(len(set(cohort)) == 3 for cohort in drawn[0])
+    assert {c for cohort in drawn[0] for c in cohort} == set(people())
+    assert len({tuple(cohort) for cohort in drawn[0]}) > 20
+
+
+def test_with_replacement_who_is_drawn_twice_counts_twice():
+    """Two clients of one sample that walk by 0 and 1: w after a round is b's share of the draws."""
+    clients = {"a": number(0), "b": number(1)}
+    shares = []
+    for seed in range(40):
+        model, channel = One(), Channel()
+        cohort = Cohort(4, with_replacement=True)
+        (record,) = run(
+            model, Fleet(clients, walk_by_x), channel, rounds=1, cohort=cohort, seed=seed
+        )
+        shares.append(model.w.item())
+        assert len(channel.transfers) == 2 * record["num_arrived"]  # each works once
+    assert set(shares) <= {0.0, 0.25, 0.5, 0.75, 1.0}
+    assert len(set(shares)) >= 4
+    assert 0.35 < sum(shares) / 40 < 0.65
+
+
+def test_no_global_random_number_is_drawn():
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    server = Server(arrivals=Arrivals(clock=LogNormal(1.0)))
+    run(net(), people(), cohort=3, local=BATCHES, server=server)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+# ---- Stragglers, by hand ------------------------------------------------------------------------
+
+
+TENS = {"a": number(1), "b": number(10), "c": number(100)}
+SLOW = Scripted({"a": [1.0], "b": [2.0], "c": [5.0]})  # c is asked in rounds 0 and 3
+
+
+def trace(clients=TENS, rounds=4, **settings):
+    model, channel, ws, records = One(), Channel(), [], []
+    how = {"rounds": 4, "cohort": len(clients), "local": Local(None, lr=1, steps=1)}
+    how |= {"rounds": rounds, "server": Server(arrivals=Arrivals(**settings))}
+    for record in fedavg(model, Fleet(clients, walk_by_x), channel, **how):
+        ws.append(round(model.w.item(), 4))
+        records.append(record)
+    return ws, records, channel
+
+
+def test_without_wait_for_everybody_counts():
+    ws, records, _ = trace(clock=SLOW)
+    assert ws == [37, 74, 111, 148]
+    assert column(records, "seconds") == [5, 10, 15, 20]
+    assert column(records, "num_arrived") == [3, 3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("staleness", "expected"),
+    [
+        (None, [5.5, 11, 16.5, 22]),  # dropped: (1 + 10) / 2 in each round
+        (Constant(), [5.5, 11, 48, 53.5]),  # round 2: (1 + 10 + 100) / 3 = 37
+        (Polynomial(1), [5.5, 11, 30, 35.5]),  # two rounds late: (1 + 10 + 100/3) / (2 + 1/3) = 19
+    ],
+)
+def test_the_first_two_of_three(staleness, expected):
+    """c, asked in round 0, comes at 5 s, in round 2 (from 4 to 6 s); asked again in round 3."""
+    settings = {} if staleness is None else {"staleness": staleness}
+    ws, records, channel = trace(clock=SLOW, wait_for=2, **settings)
+    assert ws == expected
+    assert column(records, "seconds") == [2, 4, 6, 8]
+    assert column(records, "num_arrived") == [2, 2, 2, 2]
+    assert column(records, "num_late") == [1, 0, 0, 1]
+    assert column(records, "num_stale") == [0, 0, 0 if staleness is None else 1, 0]
+    assert ["".join(sorted(cohort)) for cohort in cohorts(channel)] == ["abc", "ab", "ab", "abc"]
+    # a late update has crossed: its bytes are in the round that asked for it
+    uploads = [t for t in channel.transfers if t.kind == "update"]
+    assert [sum(t.step == step for t in uploads) for step in (1, 2, 3, 4)] == [3, 2, 2, 3]
+    assert records[-1]["nbytes_up"] == sum(t.nbytes for t in uploads)
+    assert records[-1]["nbytes"] == channel.nbytes()
+
+
+def test_of_those_who_arrive_together_only_so_many_count():
+    ws, records, channel = trace(clock=Even(), wait_for=2, rounds=1)
+    first = [t.sender for t in channel.transfers if t.kind == "update"][:2]
+    assert ws == [sum(TENS[name][0].item() for name in first) / 2]
+    assert (records[0]["num_arrived"], records[0]["num_late"]) == (2, 1)
+
+
+def test_a_drop_out_leaves_for_a_round_and_sends_nothing():
+    """b is lost in round 0. With wait_for=2 that is no matter; c comes at 5 s and counts."""
+    clock = Scripted({"a": [1.0], "b": [math.inf, 2.0], "c": [5.0]})
+    ws, records, channel = trace(clock=clock, wait_for=2, rounds=2)
+    assert ws == [50.5, 56]
+    assert column(records, "seconds") == [5, 7]
+    assert [sum(t.sender == "b" for t in channel.transfers if t.step == s) for s in (1, 2)] == [
+        0,
+        1,
+    ]
+
+
+def test_a_round_that_would_never_end_is_an_error():
+    clock = Scripted({"a": [1.0], "b": [math.inf], "c": [math.inf]})
+    with pytest.raises(
+        RuntimeError, match="wait_for=2, updates that come: 1, clients that dropped out: 2"
+    ):
+        trace(clock=clock, wait_for=2)
+
+
+def test_a_timeout_ends_the_round_with_what_has_come():
+    """From 3 s on nobody comes in time but a: b needs 7 s. c never comes."""
+    clock = Scripted({"a": [1.0], "b": [7.0], "c": [math.inf]})
+    ws, records, _ = trace(clock=clock, timeout=3.0, staleness=Constant(), rounds=4)
+    assert column(records, "seconds") == [3, 6, 9, 12]
+    assert column(records, "num_arrived") == [1, 1, 1, 1]
+    assert column(records, "num_late") == [1, 0, 0, 1]
+    assert ws == [1, 2, 7.5, 8.5]  # b at 7 s, in round 2: (1 + 10) / 2
+
+
+def test_a_round_without_anybody_moves_nothing():
+    ws, records, _ = trace(clock=Scripted({c: [math.inf, 1.0] for c in "abc"}), timeout=3, rounds=2)
+    assert ws == [0, 37]
+    assert "loss" not in records[0]
+    assert column(records, "num_arrived") == [0, 3]
+    assert json.loads(json.dumps(records, allow_nan=False)) == records
+
+
+def test_everybody_busy_is_no_deadlock():
+    ws, records, _ = trace(
+        {"a": number(1)}, clock=Even(10), timeout=4, staleness=Constant(), rounds=4
+    )
+    assert ws == [0, 0, 1, 1]
+    assert column(records, "num_late") == [1, 0, 0, 1]
+
+
+def test_interval_averaging_as_documented():
+    """Three workers add 1, 10 and 100 a step; every four steps (4 + 40 + 400) / 3 is the average.
+
+    The TensorFlow original, run unmodified, gives 0, 148, 148 instead of 148, 296, 444.
+    """
+
+    def four_steps(module, starts, data, local, *, seeds):
+        updates = walk_by_x(module, starts, data, local, seeds=seeds)
+        return [u._replace(delta={"w": u.delta["w"] * local.steps}) for u in updates]
+
+    model = One()
+    averages = []
+    fleet, local = Fleet(TENS, four_steps), Local(batch_size=None, lr=1, steps=4)
+    for _ in interval_averaging(model, fleet, Channel(), num_averages=3, local=local):
+        averages.append(model.w.item())
+    assert averages == [148, 296, 444]
+
+
+def test_interval_averaging_with_a_backup_replica():
+    """Fewer replicas than asked for: an error, no deadlock. A backup's block is dropped."""
+    model, fleet = One(), Fleet(TENS, walk_by_x)
+
+    def averages(**arrivals):
+        how = {"num_averages": 2, "local": Local(batch_size=None, lr=1, steps=1)}
+        server = Server(arrivals=Arrivals(**arrivals))
+        return interval_averaging(model, fleet, Channel(), server=server, **how)
+
+    list(averages(wait_for=2, clock=SLOW))
+    assert model.w.item() == 11
+    with pytest.raises(ValueError, match="wait_for=4: must be 1 to 3 updates"):
+        averages(wait_for=4)
+
+
+# ---- Compression and its memory -----------------------------------------------------------------
+
+
+def spy(seen):
+    """Local training that also writes down who started from what and learned what."""
+
+    def train(module, starts, data, local, *, seeds):
+        updates = local_updates(module, starts, data, local, seeds=seeds)
+        names = [name for x, _ in data for name, part in people().items() if part[0].equal(x)]
+        seen.extend(zip(names, starts, updates, strict=True))
+        return updates
+
+    return train
+
+
+class Ear(Channel):
+    """A channel that remembers what came out of it."""
+
+    def __init__(self, codecs):
+        super().__init__(codecs)
+        self.heard = []
+
+    def send(self, sender, receiver, kind, tree):
+        received = super().send(sender, receiver, kind, tree)
+        self.heard.append((sender, receiver, kind, received))
+        return received
+
+
+def test_clients_train_from_what_they_decoded():
+    seen, channel = [], Ear({"model": Pipeline(Quantize(3))})
+    run(net(), Fleet(people(), spy(seen)), channel, local=BATCHES, cohort=3)
+    decoded = [(to, tree) for _, to, kind, tree in channel.heard if kind == "model"]
+    for (name, start, _), (to, tree) in zip(seen, decoded, strict=True):
+        assert name == to
+        assert all(torch.equal(start[entry], tree[entry]) for entry in tree)
+    assert not torch.equal(decoded[0][1]["0.weight"], net().state_dict()["0.weight"])
+
+
+@pytest.mark.later
+def test_a_residual_belongs_to_its_client_whatever_the_cohorts():
+    """Conservation: inputs = sent + residual. Isolation: as if each had a codec of its own."""
+    make = lambda: ErrorFeedback(Pipeline(TopK(0.1), Quantize(6)))  # noqa: E731
+    seen, channel = [], Ear({"update": make()})
+    arrivals = Arrivals(clock=LogNormal(0.5, dropout=0.2), wait_for=2, timeout=3.0)
+    how = {"rounds": 20, "cohort": 3, "local": BATCHES, "server": Server(arrivals=arrivals)}
+    run(net(), Fleet(people(), spy(seen)), channel, **how)
+    residuals = {
+        sender: ends[0]["residual"]
+        for sender, _, kind, *ends in channel.state_dict()["links"]
+        if kind == "update"
+    }
+    assert len({tuple(c) for c in cohorts(channel)}) > 8  # cohorts differ, in members and order
+    for name in people():
+        inputs = [update.delta for who, _, update in seen if who == name]
+        sent = [tree for who, _, kind, tree in channel.heard if (who, kind) == (name, "update")]
+        assert len(inputs) == len(sent) > 1
+        own = make()
+        for delta, received in zip(inputs, sent, strict=True):
+            message = own.decode(own.encode(delta))
+            assert all(torch.equal(message[entry], received[entry]) for entry in delta)
+        for entry, residual in residuals[name].items():
+            assert torch.equal(residual, own.residual[entry])
+            left = sum(d[entry] for d in inputs) - sum(s[entry] for s in sent)
+            torch.testing.assert_close(residual, left, rtol=0, atol=1e-5)
+            assert residual.abs().max() > 1e-3
+    assert len({residual["0.weight"].sum().item() for residual in residuals.values()}) == 6
+
+
+def test_masked_mean_divides_by_those_who_sent():
+    """Of two clients each sends the larger of its two numbers: masked, nobody is a zero."""
+
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.zeros(2))
+
+    def walk(module, starts, data, local, *, seeds):
+        return [LocalUpdate({"w": x[0].clone()}, 0.0, len(y), 1) for x, y in data]
+
+    clients = {
+        "a": (torch.tensor([[4.0, 1.0]]), torch.zeros(1)),
+        "b": (torch.tensor([[1.0, -6.0]]), torch.zeros(1)),
+    }
+    ends = []
+    for mean in (mean_of_all, mean_of_senders):
+        model = Two()
+        channel = Channel({"update": Pipeline(TopK(0.5))})
+        run(model, Fleet(clients, walk), channel, rounds=1, server=Server(mean=mean))
+        ends.append(model.w.tolist())
+    assert ends == [[2, -3], [4, -6]]
+
+
+@pytest.mark.slow
+def test_bytes_of_a_round_are_those_of_the_tff_tutorial():
+    """507.62 Mibit in each direction for 10 clients and McMahan's CNN, with 8 bits below 128.5."""
+    g = torch.Generator().manual_seed(0)
+    clients = {
+        f"client{k}": (torch.randn(1, 1, 28, 28, generator=g), torch.tensor([k])) for k in range(10)
+    }
+    eight = Only(Pipeline(Quantize(8, stochastic=True)))
+    for codecs, size in (({}, 507.63), ({"model": eight, "update": eight}, 128.5)):
+        channel = Channel(codecs)
+        (record,) = run(mcmahan_cnn(seed=0), clients, channel, rounds=1)
+        for kind, key in (("model", "nbytes_down"), ("update", "nbytes_up")):
+            dense = sum(t.nbytes_dense for t in channel.transfers if t.kind == kind)
+            assert dense * 8 / 2**20 == 507.6202392578125
+            assert size - 0.2 < record[key] * 8 / 2**20 < size
+    print({key: record[key] * 8 / 2**20 for key in ("nbytes_down", "nbytes_up")})
+
+
+# ---- Failures -----------------------------------------------------------------------------------
+
+
+def poisoned(bad="client2"):
+    clients = people()
+    x, y = clients[bad]
+    return clients | {bad: (torch.full_like(x, math.nan), y)}
+
+
+@pytest.mark.later
+def test_a_client_with_nan_is_named_and_left_out():
+    clients = people()
+    del clients["client2"]
+    channel = Channel({"update": ErrorFeedback(Pipeline(TopK(0.1)))})
+    model = net(torch.float64)
+    with pytest.warns(
+        UserWarning, match=r"client 'client2' is left out of round \d: the local loss"
+    ):
+        records = run(model, _double(poisoned()), channel, rounds=3)
+    assert column(records, "num_failed") == [1, 1, 1]
+    assert column(records, "num_arrived") == [5, 5, 5]
+    others = net(torch.float64)
+    channel2 = Channel({"update": ErrorFeedback(Pipeline(TopK(0.1)))})
+    run(others, _double(clients), channel2, rounds=3)
+    close(model, others, 1e-9)  # the order of the cohort is another, so are the sums
+    told = [t.nbytes for t in channel.transfers if t.sender == "client2"]
+    assert len(told) == 3
+    assert max(told) < 40
+    assert records[-1]["nbytes"] == channel.nbytes()
+
+
+def _double(clients):
+    return {name: (x.double(), y) for name, (x, y) in clients.items()}
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_bad_update_touches_no_residual_and_a_client_may_come_back(bad):
+    calls = []
+
+    def sometimes(module, starts, data, local, *, seeds):
+        updates = local_updates(module, starts, data, local, seeds=seeds)
+        calls.append(None)
+        if len(calls) != 2:
+            return updates
+        which = [len(y) for _, y in data].index(9)
+        updates[which].delta["0.bias"] += bad
+        return updates
+
+    channel, model, residuals = Channel({"update": ErrorFeedback(Pipeline(TopK(0.1)))}), net(), []
+    how = {"rounds": 3, "cohort": 6, "local": Local(None, lr=0.1, steps=1)}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for record in fedavg(model, Fleet(people(), sometimes), channel, **how):
+            links = channel.state_dict()["links"]
+            residuals += [
+                e["residual"] for s, _, k, e, _ in links if (s, k) == ("client0", "update")
+            ]
+            assert record["num_failed"] == (record["round"] == 1)
+    assert [str(w.message)[:40] for w in caught] == ["client 'client0' is left out of round 1:"]
+    assert all(torch.equal(residuals[0][n], residuals[1][n]) for n in residuals[0])
+    assert not torch.equal(residuals[1]["0.bias"], residuals[2]["0.bias"])
+    assert all(t.isfinite().all() for t in weights(model))
+
+
+@pytest.mark.filterwarnings("ignore:client")
+def test_if_everybody_fails_the_run_ends():
+    with pytest.raises(FloatingPointError, match=r"round 0: training failed at .*'client0'"):
+        run(net(), {name: (x * math.nan, y) for name, (x, y) in people().items()})
+
+
+@pytest.mark.filterwarnings("ignore:client")
+def test_who_has_failed_is_not_waited_for():
+    (record,) = run(net(), poisoned(), rounds=1, server=Server(arrivals=Arrivals(wait_for=6)))
+    assert (record["num_arrived"], record["num_failed"]) == (5, 1)
+
+
+def late(**arrivals):
+    return {"server": Server(arrivals=Arrivals(**arrivals))}
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        (lambda: {"rounds": 0}, "rounds=0 leaves nothing"),
+        (lambda: {"cohort": 7}, "cohort=7: must be 1 to 6 clients"),
+        (lambda: late(wait_for=7), "wait_for=7: must be 1 to 6 updates"),
+        (lambda: late(timeout=0), "timeout=0: give virtual seconds above 0"),
+        (lambda: {"server": Server(name="client1")}, "both called 'client1'"),
+        (lambda: late(clock=lambda client, round_: math.nan), "gives nan for 'client.' in round 0"),
+        (lambda: late(clock=lambda client, round_: -1.0), r"gives -1\.0 for"),
+        (
+            lambda: late(
+                clock=lambda client, round_: 1.5 + (client == "client1"),
+                wait_for=5,
+                staleness=lambda rounds: math.nan,
+            ),
+            "gives the weight nan to an update . rounds late",
+        ),
+    ],
+)
+def test_mistakes_are_named(settings, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        run(net(), people(), **settings())
+
+
+@pytest.mark.parametrize(
+    ("unlike", "complaint"),
+    [
+        ((torch.zeros(0, 6), torch.zeros(0).long()), "client 'client3' has 0 samples"),
+        ((torch.zeros(8, 5), torch.zeros(8).long()), r"'client3' has samples .* 'client0' samples"),
+        ((torch.zeros(8, 6).double(), torch.zeros(8).long()), "'client3' has samples"),
+        ((torch.zeros(8, 6), torch.zeros(8)), "'client3' has samples"),
+    ],
+)
+def test_a_client_with_other_data_is_named(unlike, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        run(net(), people() | {"client3": unlike})
+
+
+# ---- The server's model -------------------------------------------------------------------------
+
+
+@pytest.mark.later
+def test_sgd_with_rate_1_is_plain_averaging():
+    plain, model = net(), net()
+    run(plain, people())
+    run(model, people(), server=Server(optimizer=torch.optim.SGD(model.parameters(), lr=1.0)))
+    assert same(plain, model)
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_server_momentum_by_hand():
+    """FedAvgM, one client that always walks by 1: 1, then 1 + (0.5 + 1), then + (0.75 + 1)."""
+    model, ws = One(), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.5)
+    fleet, server = Fleet({"a": number(1)}, walk_by_x), Server(optimizer=optimizer)
+    how = {"cohort": 1, "local": Local(batch_size=None, lr=1, steps=1), "server": server}
+    for _ in fedavg(model, fleet, Channel(), rounds=3, **how):
+        ws.append(model.w.item())
+    assert ws == [1, 2.5, 4.25]
+
+
+def test_yogi_by_hand():
+    """Three moves with g = -1, then 1/2; by the formulas, number by number."""
+    model, m, v, w = One(), 0.0, 0.01, 0.0
+    optimizer = Yogi(model.parameters(), lr=0.3, betas=(0.8, 0.9), tau=0.1)
+    for g in (-1.0, -1.0, 0.5):
+        model.w.grad = torch.tensor(g)
+        optimizer.step()
+        m = 0.8 * m + 0.2 * g
+        v = v - 0.1 * g * g * math.copysign(1, v - g * g)
+        w = w - 0.3 * m / (math.sqrt(v) + 0.1)
+        assert model.w.item() == pytest.approx(w, rel=1e-6)
+    assert v == pytest.approx(0.01 + 0.1 + 0.1 + 0.025)
+    with pytest.raises(ValueError, match="tau=0"):
+        Yogi(model.parameters(), tau=0)
+
+
+def test_an_optimizer_of_another_model_or_of_half_of_it_is_refused():
+    model = net()
+    half = torch.optim.SGD([*model.parameters()][:2], lr=1.0)
+    other = torch.optim.SGD(net().parameters(), lr=1.0)
+    for optimizer, complaint in (
+        (half, r"does not move \['.*\.weight', '.*\.bias'\]"),
+        (other, "moves 4 parameters that are not its module's"),
+    ):
+        with pytest.raises(ValueError, match=complaint):
+            run(model, people(), server=Server(optimizer=optimizer))
+    with pytest.raises(TypeError, match=r"one of torch\.optim"):
+        check_optimizer("server", model, "SGD")
+    check_optimizer("server", model, SGD(model.parameters(), 1.0))
+
+
+def test_a_server_that_leaps_to_infinity_says_so():
+    model = net()
+    fast = Local(None, lr=100.0, steps=1)
+    leaping = torch.optim.SGD(model.parameters(), lr=1e38, momentum=0.9)
+    before = weights(model)
+    with pytest.raises(FloatingPointError, match="the server's model would hold NaN or infinite"):
+        run(model, people(), local=fast, server=Server(optimizer=leaping), rounds=1)
+    assert all(map(torch.equal, before, weights(model)))
+
+
+@pytest.mark.parametrize("optimized", [False, True])
+def test_buffers_are_averaged(optimized):
+    """BatchNorm's running mean after a round is the weighted mean of the clients' own."""
+    with seeded(0):
+        model = nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 3), nn.LogSoftmax(dim=1))
+    clients = people([8, 24])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5) if optimized else None
+    run(model, clients, rounds=1, server=Server(optimizer=optimizer))
+    means = [0.1 * x.mean(0) for x, _ in clients.values()]
+    torch.testing.assert_close(model[0].running_mean, (8 * means[0] + 24 * means[1]) / 32)
+    assert model[0].num_batches_tracked == 1
+
+
+# ---- Going on later -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_a_tied_matrix_moves_and_travels_once_and_a_frozen_one_never(decay):
+    """Also with an optimizer at the server, under weight decay."""
+    with seeded(0):
+        layers = nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6), nn.Linear(6, 3), nn.LogSoftmax(1)
+    model = nn.Sequential(*layers)
+    model[2].weight = model[0].weight
+    model[3].requires_grad_(False)
+    alone, clients, channel = copy.deepcopy(model), people([9]), Channel()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0, weight_decay=decay) if decay else None
+    run(model, clients, channel, rounds=1, server=Server(optimizer=optimizer))
+    names = ("0.bias", "2.weight", "2.bias")
+    message = len(pack({name: model.state_dict()[name] for name in names}))
+    assert {t.nbytes for t in channel.transfers} == {message}
+    assert torch.equal(model[3].weight, alone[3].weight)
+    assert model[0].weight is model[2].weight
+    x, y = clients["client0"]
+    nll_loss(alone(x), y).backward()
+    expected = (1 - decay) * alone[0].weight - 0.1 * alone[0].weight.grad
+    torch.testing.assert_close(model[0].weight, expected)
+
+
+@pytest.mark.later
+def test_clients_in_turn_are_all_at_once(monkeypatch):
+    """A large cohort is asked in parts; with codecs that remember, late updates and drop-outs."""
+    codecs = {
+        "update": ErrorFeedback(Pipeline(TopK(0.2))),
+        "model": Difference(Pipeline(TopK(0.5))),
+    }
+    clock = Scripted({"w0": [1], "w1": [2, math.inf], "w2": [3], "w3": [math.inf, 1]})
+    arrivals, found = Arrivals(wait_for=2, timeout=9.0, clock=clock, staleness=Polynomial()), []
+    for at_a_time in (1000, 3, 1):
+        monkeypatch.setattr("fltoolkit.federated.rounds.AT_A_TIME", at_a_time)
+        model, channel = network(), Channel(codecs)
+        local = Local(3, lr=0.1, epochs=1)
+        how = {"cohort": 4, "local": local, "server": Server(arrivals=arrivals)}
+        records = list(fedavg(model, workers(), channel, rounds=4, **how))
+        weights = {name: tensor.tolist() for name, tensor in model.state_dict().items()}
+        found.append((records, weights, sorted(channel.transfers)))
+    assert found[0] == found[1] == found[2]

@@ -1,0 +1,179 @@
+"""What users give by mistake is named, with the client and what to do; what can be taken is."""
+
+from functools import partial
+from math import nan
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from fltoolkit.channel import Channel
+from fltoolkit.federated import Arrivals, Cohort, Drop, Local, Server, fedavg
+from fltoolkit.federated.samples import as_clients, check_fit
+from fltoolkit.models import seeded
+from fltoolkit_research.federated import AsyncServer, GaussianDP, fedasync, fedbuff
+
+X, Y = torch.randn(9, 6, generator=torch.Generator().manual_seed(0)), torch.arange(9) % 3
+LOCAL = Local(batch_size=4, lr=0.1, epochs=1)
+
+
+def net(*last):
+    with seeded(0):
+        return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3), *last)
+
+
+def start(clients, model=None, local=LOCAL, **settings):
+    """The call alone: no record is asked for."""
+    model = net(nn.LogSoftmax(dim=1)) if model is None else model
+    return fedavg(model, clients, Channel(), **{"rounds": 2, "cohort": 1} | settings, local=local)
+
+
+WRONG = [
+    ([(X, Y)], TypeError, "clients is a list: give a dict"),
+    ({}, ValueError, "clients is empty"),
+    ({3: (X, Y)}, TypeError, 'client 3 is named by a int: .* "client_3"'),
+    ({"a": DataLoader(TensorDataset(X, Y))}, TypeError, "client 'a' has a DataLoader: .*dataset"),
+    ({"a": X}, TypeError, "client 'a' has a Tensor: give its samples and labels"),
+    ({"a": ("x", Y)}, TypeError, "client 'a': x is a str, not a tensor"),
+    ({"a": (X, Y.float())}, ValueError, r"client 'a': the loss .* y\.long\(\)"),
+    ({"a": (X, nn.functional.one_hot(Y))}, ValueError, r"client 'a': the loss .* y\.argmax\(1\)"),
+    ({"a": (X.view(9, 1, 2, 3), Y)}, ValueError, r"client 'a': the model .* x\.flatten\(1\)"),
+    ({"a": (X.double(), Y)}, ValueError, r"client 'a': .* x\.to\(torch\.float32\)"),
+]
+
+
+@pytest.mark.parametrize(("clients", "kind", "message"), WRONG)
+def test_what_cannot_be_learned_from_is_named_at_the_call(clients, kind, message):
+    model = net(nn.LogSoftmax(dim=1))
+    with pytest.raises(kind, match=message):  # the two checks that fedavg makes at the call
+        check_fit(model, as_clients(clients, "server"), LOCAL)
+
+
+def test_arrays_tables_and_data_sets_are_taken():
+    pandas = pytest.importorskip("pandas")
+    arrays = X.double().numpy(), Y.int().numpy()
+    tables = pandas.DataFrame(arrays[0]), pandas.Series(arrays[1])
+    for data in ((X, Y), arrays, tables, TensorDataset(X, Y), [X, Y]):
+        ((x, y),) = as_clients({"a": data}, "server").values()
+        assert torch.equal(x, X)
+        assert torch.equal(y, Y)
+
+
+def test_targets_that_would_be_broadcast_are_refused_at_the_call():
+    local = Local(batch_size=4, lr=0.1, epochs=1, loss_fn=nn.functional.mse_loss)
+    with seeded(0):
+        model = nn.Linear(6, 1)
+    with pytest.raises(ValueError, match=r"client 'a': outputs \[2, 1\] and targets \[2\] would"):
+        start({"a": (X, Y.float())}, model, local)
+    assert len(list(start({"a": (X, Y.float().unsqueeze(1))}, model, local))) == 2
+
+
+@pytest.mark.parametrize("loss_fn", [nn.functional.nll_loss, nn.NLLLoss()])
+def test_logits_under_the_negative_log_likelihood_are_refused(loss_fn):
+    local = Local(batch_size=4, lr=0.1, epochs=1, loss_fn=loss_fn)
+    with pytest.raises(ValueError, match=r"client 'a': .*CrossEntropyLoss.*LogSoftmax"):
+        start({"a": (X, Y)}, net(), local)
+    start(
+        {"a": (X, Y)}, net(), Local(batch_size=4, lr=0.1, epochs=1, loss_fn=nn.CrossEntropyLoss())
+    )
+
+
+def test_a_last_batch_of_one_under_batchnorm_is_named():
+    model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3), nn.LogSoftmax(dim=1))
+    with pytest.raises(ValueError, match="client 'b' has 9 samples, so batch_size=4 leaves"):
+        start({"a": (X[:8], Y[:8]), "b": (X, Y)}, model)
+    start({"a": (X[:8], Y[:8])}, model)
+
+
+def test_servers_without_rounds_check_at_the_call_too():
+    model, clients, one = net(), {"a": (X, Y)}, AsyncServer(concurrency=1)
+    with pytest.raises(ValueError, match="CrossEntropyLoss"):
+        fedasync(model, clients, Channel(), num_updates=1, local=LOCAL, server=one)
+    with pytest.raises(ValueError, match="CrossEntropyLoss"):
+        fedbuff(model, clients, Channel(), rounds=1, local=LOCAL, server=one, buffer_size=1)
+
+
+VALUES = [
+    (partial(Local, 4, lr=-1, epochs=1), ValueError, "lr=-1: .* above 0"),
+    (partial(Local, 4, lr=0.0, epochs=1), ValueError, "lr=0.0: .* above 0"),
+    (partial(Local, 4, lr=nan, epochs=1), ValueError, "lr=nan: .* above 0"),
+    (partial(Local, 4, lr=0.1, epochs=2, steps=3), ValueError, "epochs=2 and steps=3: give"),
+    (partial(Local, 4, lr=0.1), ValueError, "epochs=None and steps=None: give exactly one"),
+    (partial(Local, 4, lr=0.1, epochs=0), ValueError, "epochs=0: must be at least 1"),
+    (partial(Local, 4, lr=0.1, steps=0), ValueError, "steps=0: must be at least 1"),
+    (partial(Local, 4, lr=0.1, epochs=1, prox=-1.0), ValueError, "prox=-1.0: must be finite and"),
+    (partial(Local, 4, epochs=1), ValueError, "lr=None and optimizer=None: give exactly one"),
+    (partial(Local, 0, lr=0.1, epochs=1), ValueError, "batch_size=0: must be at least 1"),
+    (partial(Local, 4, lr=0.1, epochs=1, loss_fn=nn.NLLLoss), TypeError, r"a class: .*NLLLoss\("),
+    (partial(Local, 4, lr=0.1, epochs=1, keep_state=True), ValueError, "no state to keep"),
+    (partial(Local, 4, optimizer=len, epochs=1), TypeError, "makes 1, which is no optimizer"),
+    (partial(Arrivals, wait_for=0), ValueError, "wait_for=0: must be at least 1"),
+    (partial(Arrivals, timeout=0), ValueError, "timeout=0: give virtual seconds above 0"),
+    (partial(Arrivals, staleness=Drop), TypeError, "staleness=.*Drop is a class"),
+    (partial(Cohort, 0), ValueError, "cohort size=0: must be at least 1"),
+    (partial(Server, mean=GaussianDP), TypeError, "mean=.*GaussianDP is a class"),
+]
+
+
+@pytest.mark.parametrize(("make", "kind", "message"), VALUES)
+def test_values_are_checked_when_they_are_made(make, kind, message):
+    with pytest.raises(kind, match=message):
+        make()
+
+
+# ---- The local optimizer ------------------------------------------------------------------------
+
+MOMENTUM = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
+
+
+def test_an_optimizer_of_plain_sgd_is_plain_sgd():
+    ends = []
+    for how in ({"lr": 0.1}, {"optimizer": partial(torch.optim.SGD, lr=0.1)}):
+        model = net(nn.LogSoftmax(dim=1))
+        list(start({"a": (X, Y)}, model, Local(4, epochs=2, **how)))
+        ends.append(model.state_dict())
+    torch.testing.assert_close(ends[0], ends[1], rtol=0, atol=1e-6)
+
+
+def test_a_kept_optimizer_goes_on_where_the_clients_last_round_ended():
+    """One client, one full-batch step a round: rounds are steps of one optimizer with momentum."""
+    alone, x, y = net(nn.LogSoftmax(dim=1)), X, Y
+    optimizer = MOMENTUM(alone.parameters())
+    for _ in range(5):
+        optimizer.zero_grad()
+        nn.functional.nll_loss(alone(x), y).backward()
+        optimizer.step()
+    distance = {}
+    for keep in (True, False):
+        model = net(nn.LogSoftmax(dim=1))
+        local = Local(None, optimizer=MOMENTUM, steps=1, keep_state=keep)
+        list(start({"a": (X, Y)}, model, local, rounds=5))
+        pairs = zip(model.parameters(), alone.parameters(), strict=True)
+        distance[keep] = max((a - b).abs().max().item() for a, b in pairs)
+    assert distance[True] < 1e-6 < 1e-3 < distance[False]
+
+
+@pytest.mark.later
+def test_a_kept_optimizer_is_its_clients_and_is_saved_with_the_run():
+    from fltoolkit.federated import Backlog
+
+    clients = {name: (X + k, Y) for k, name in enumerate("abc")}
+    local = Local(4, optimizer=MOMENTUM, epochs=1, keep_state=True)
+    whole, half = net(nn.LogSoftmax(dim=1)), net(nn.LogSoftmax(dim=1))
+    list(start(clients, whole, local, cohort=2, rounds=6))
+    before, after = Backlog(), Backlog()
+    list(start(clients, half, local, cohort=2, rounds=3, server=Server(backlog=before)))
+    assert 1 < len(before.optimizers) <= 3
+    after.load_state_dict(before.state_dict())
+    list(start(clients, half, local, cohort=2, rounds=range(3, 6), server=Server(backlog=after)))
+    torch.testing.assert_close(half.state_dict(), whole.state_dict(), rtol=0, atol=0)
+
+
+@pytest.mark.later
+def test_what_vmap_cannot_train_is_said_once(recwarn):
+    clients = {f"c{k}": (X, Y) for k in range(12)}
+    model = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.2), nn.Linear(8, 3), nn.LogSoftmax(dim=1))
+    with pytest.warns(UserWarning, match="vmap cannot train them") as told:
+        list(start(clients, model, rounds=3, cohort=12))
+    assert len(told) == 1

@@ -1,0 +1,247 @@
+"""Figures: they draw what the histories hold, and errors say what to do."""
+
+from itertools import combinations
+from types import SimpleNamespace
+
+import matplotlib as mpl
+import matplotlib.figure
+import pytest
+import torch
+from core.plots.made_histories import run
+from matplotlib.text import Text
+
+from fltoolkit import plots
+from fltoolkit.channel import Channel
+from fltoolkit.history import History
+
+
+def channel() -> Channel:
+    made = Channel()
+    for _ in range(3):
+        made.send("alice", "bob", "activations", {"h": torch.zeros(64, 640)})
+        made.send("bob", "alice", "gradients", {"h": torch.zeros(64, 640)})
+    return made
+
+
+@pytest.mark.later
+def test_accuracy_over_bytes_has_units_and_values() -> None:
+    ax = plots.accuracy_over_bytes({"split": run(0.5, 0.9), "federated": run(0.3, 0.8)})
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("bytes sent [MB]", "accuracy [%]")
+    assert ax.lines[0].get_xydata().tolist() == [[2, 50], [4, 90]]
+    assert [text.get_text() for text in ax.texts] == ["split 90.0 %", "federated 80.0 %"]
+    assert ax.get_legend() is None
+    looks = [(line.get_color(), line.get_linestyle(), line.get_marker()) for line in ax.lines]
+    assert all(a != b for a, b in zip(*looks, strict=True)), "told apart by colour, dash and marker"
+
+
+@pytest.mark.later
+def test_records_without_the_key_are_left_out() -> None:
+    history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0, "accuracy": 0.5}])
+    assert len(plots.curves(history, "loss", "step").lines[0].get_xdata()) == 2
+    assert len(plots.curves(history, "accuracy", "step").lines[0].get_xdata()) == 1
+
+
+@pytest.mark.slow
+def test_a_step_that_is_a_round_is_called_one() -> None:
+    rounds = History([{"step": 1, "round": 0, "loss": 2.0}, {"step": 2, "round": 1, "loss": 1.0}])
+    steps = History([{"step": 1, "loss": 2.0}])
+    ax = plots.curves(rounds, "loss", "step")
+    assert ax.get_xlabel() == "round"
+    assert all(place == int(place) for place in ax.get_xticks()), "there is no round 1.5"
+    assert plots.curves({"a": [rounds, rounds]}, "loss", "step").get_xlabel() == "round"
+    assert plots.curves({"a": rounds, "b": steps}, "loss", "step").get_xlabel() == "step"
+    relay = History([{"step": 30, "round": 0, "loss": 2.0}, {"step": 60, "round": 1, "loss": 1.0}])
+    assert plots.curves(relay, "loss", "step").get_xlabel() == "step", "a round of it has 30 steps"
+
+
+@pytest.mark.later
+def test_several_seeds_are_mean_and_band() -> None:
+    ax = plots.accuracy_over_bytes({"split": [run(0.4, 0.8), run(0.6, 0.9)]})
+    assert ax.lines[0].get_ydata() == pytest.approx([50, 85])
+    band = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.min(), band.max()) == pytest.approx((50 - 127.062, 50 + 127.062))  # t = 12.7
+    assert "mean of 2 runs, 95 % interval (t): 21.5 % to 148.5 %" in ax.get_label()
+
+
+def test_seeds_with_other_bytes_are_compared_where_all_have_values() -> None:
+    ax = plots.accuracy_over_bytes({"a": [run(0.0, 0.4), run(0.2, 0.2, nbytes=1_500_000)]})
+    assert ax.lines[0].get_xdata() == pytest.approx(
+        [2, 3]
+    )  # MB: from the later start to the first end
+    assert ax.lines[0].get_ydata() == pytest.approx([10, 20])
+
+
+@pytest.mark.later
+def test_labels_at_the_ends_do_not_overlap() -> None:
+    ax = plots.accuracy_over_bytes({f"run {k}": run(0.2, 0.9 + k / 1000) for k in range(7)})
+    ax.figure.draw_without_rendering()
+    boxes = [Text.get_window_extent(text) for text in ax.texts]  # without the pieces of lines
+    assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+
+
+@pytest.mark.later
+def test_no_line_leads_through_the_axes_to_a_name() -> None:
+    """It would look like data. A piece of the line stands beside its name, outside the axes."""
+    early = History([{"nbytes": n, "accuracy": n / 4e6} for n in (1, 1_000_000)])
+    ax = plots.accuracy_over_bytes({"early": early, "late": run(0.1, 0.9)})
+    ax.figure.draw_without_rendering()
+    inside = ax.get_window_extent()
+    for text, line in zip(ax.texts, ax.lines, strict=True):
+        piece = text.arrow_patch
+        assert piece.get_window_extent().x0 > inside.x1
+        assert piece.get_edgecolor() == mpl.colors.to_rgba(line.get_color())
+        height = piece.get_window_extent().y0 + piece.get_window_extent().height / 2
+        box = Text.get_window_extent(text)
+        assert box.y0 < height < box.y1
+
+
+def test_given_axes_are_used_and_no_global_style_changes() -> None:
+    figure = mpl.figure.Figure()
+    before, axes = dict(mpl.rcParams), figure.subplots(1, 2)
+    assert plots.curves(run(0.5), "loss", "step", axes[0]) is axes[0]
+    assert plots.ledger(channel(), axes[1]) is axes[1]
+    assert {**mpl.rcParams, "backend": None} == {**before, "backend": None}  # found when first read
+
+
+@pytest.mark.parametrize(
+    ("histories", "message"),
+    [
+        ({}, "no histories to plot"),
+        ({"split": History()}, "'split'.*it is empty"),
+        ({"split": History([{"step": 1, "loss": 1.0}])}, r"keys are \['loss', 'step'\].*evaluated"),
+        ({"split": []}, "'split'.*at least one run"),
+    ],
+)
+def test_missing_data_is_explained(histories: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        plots.accuracy_over_bytes(histories)
+
+
+def test_seeds_without_common_range_are_a_point_with_a_bar() -> None:
+    late = History([{"nbytes": 9_000_000, "accuracy": 0.1}])
+    ax = plots.accuracy_over_bytes({"split": run(0.5, 0.9), "a": [run(0.1, 0.2), late]})
+    assert ax.lines[1].get_xydata() == pytest.approx(torch.tensor([[6.5, 15.0]]).numpy())
+    assert [text.get_text() for text in ax.texts] == ["split 90.0 %", "a 15.0 %, mean of the ends"]
+    assert "2 runs that share no range of bytes sent" in ax.get_label()
+    low, high = ax.collections[0].get_segments()[0][:, 1]
+    assert low < 15 < high, "a bar shows the interval, which a band of no width could not"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ([(29_897, 0.9)], [(29_793, 0.8)]),  # samples sent once: the sizes differ from seed to seed
+        ([(500, 0.9)], [(500, 0.8)]),
+        ([(0, 0.9)], [(0, 0.8)]),  # nothing is sent
+        ([(0, 0.5), (0, 0.9)], [(0, 0.8)]),
+        ([(100, 0.5), (200, 0.6), (300, 0.7)], [(100, 0.4), (150, 0.5)]),
+        ([(100, 0.5), (200, 0.6)], [(300, 0.4), (400, 0.5)]),
+    ],
+)
+def test_any_two_seeds_can_be_drawn(first: list, second: list) -> None:
+    seeds = [History({"nbytes": n, "accuracy": a} for n, a in run) for run in (first, second)]
+    ax = plots.accuracy_over_bytes({"some setting": seeds})
+    assert "some setting" in ax.texts[0].get_text()
+    ax.figure.canvas.figure.draw_without_rendering()
+
+
+def test_ledger_shows_payload_headers_and_the_exact_total() -> None:
+    sent = channel()
+    ax = plots.ledger(sent)
+    payload = 3 * 64 * 640 * 4
+    headers = sent.nbytes(kind="gradients") - payload
+    widths = [bar.get_width() * 1000 for bar in ax.patches]
+    assert widths == pytest.approx([payload, headers] * 2)
+    assert [t.get_text() for t in ax.get_yticklabels()] == [
+        "alice → bob\nactivations",
+        "bob → alice\ngradients",
+    ]
+    assert f"{payload + headers:,} B in 3 messages" in ax.texts[0].get_text()
+    assert f"headers {headers} B" in ax.texts[0].get_text()
+
+
+def test_ledger_of_compressed_messages_and_of_several_channels() -> None:
+    transfer = SimpleNamespace(
+        sender="a", receiver="b", kind="update", nbytes=100, nbytes_dense=400
+    )
+    small = SimpleNamespace(transfers=[transfer])
+    ax = plots.ledger({"top-k": small, "plain": channel()})
+    assert ax.texts[0].get_text() == "100 B in 1 message\ncompressed from 400 B"
+    assert ax.get_yticklabels()[0].get_text() == "top-k: a → b\nupdate"
+    with pytest.raises(ValueError, match="train a step"):
+        plots.ledger(Channel())
+
+
+def test_partition_counts_every_sample_once() -> None:
+    labels = torch.tensor([0, 1, 2, 0, 1, 1])
+    ax = plots.partition(labels, [torch.tensor([0, 1]), torch.tensor([2, 3, 4, 5])])
+    assert ax.get_xlabel() == "client (in the cells: samples)"
+    assert ax.images[0].get_array().tolist() == [[1, 1], [1, 2], [0, 1]]
+    assert "client 1: 4 samples of 3 classes" in ax.get_label()
+    with pytest.raises(ValueError, match="0 parts"):
+        plots.partition(labels, [])
+
+
+def test_a_partition_too_fine_for_numbers_does_not_speak_of_any() -> None:
+    ax = plots.partition(torch.arange(20) % 3, list(torch.arange(20).split(1)))
+    assert ax.get_xlabel() == "client"
+    assert not ax.texts
+
+
+def test_names_of_points_cover_neither_dots_nor_each_other() -> None:
+    """As crowded as the bill of notebook 08."""
+    crowd = {"float32": (96.7, 0.96), "8 bits": (96.7, 0.96), "4 bits": (96.4, 0.93)}
+    crowd |= {"NoPeek 1": (96.1, 0.95), "noise 2": (93.1, 0.49), "noise 4": (93.6, 0.48)}
+    crowd |= {"NoPeek 3, noise 0.5": (93.9, 0.5), "top-k 2 %": (95.6, 0.62)}
+    ax = plots.named_points(crowd, "accuracy [%]", "explained variance")
+    ax.figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+    dots = ax.transData.transform(list(crowd.values()))
+    assert "float32, 8 bits" in {text.get_text() for text in ax.texts}, "they are one dot"
+    assert not any(box.contains(*dot) for box in boxes for dot in dots)
+    assert "NoPeek 1: 96.1, 0.95" in ax.get_label()
+    ends = {text.get_text(): box.x1 for text, box in zip(ax.texts, boxes, strict=True)}
+    for name in ("NoPeek 1", "noise 2", "top-k 2 %"):  # left of its dot, as near as right of it
+        assert ax.transData.transform(crowd[name])[0] - ends[name] == pytest.approx(12.5, abs=1)
+    with pytest.raises(ValueError, match="no points to draw"):
+        plots.named_points({}, "x", "y")
+
+
+def test_names_of_points_do_not_cover_the_numbers_of_the_axis() -> None:
+    """A name has no room right of its dot, since another dot is there: it goes below."""
+    ax = plots.named_points(
+        {"a long name": (1.0, 1.0), "another": (1.1, 1.0), "": (2, 2)}, "x", "y"
+    )
+    ax.figure.draw_without_rendering()
+    left = ax.get_window_extent().x0
+    assert min(text.get_window_extent().x0 for text in ax.texts) >= left
+
+
+@pytest.mark.slow
+def test_where_no_byte_is_sent_the_line_goes_straight_up() -> None:
+    """Thirty silent epochs were drawn over each other, a scribble in one place."""
+    silent = [0.95, 0.94, 0.97, 0.93, 0.96]
+    rows = [{"nbytes": 1e6 * n, "accuracy": 0.5 + 0.1 * n} for n in range(1, 5)]
+    rows += [{"nbytes": 4e6 + 14 * n, "accuracy": a} for n, a in enumerate(silent, 1)]
+    bar, line = plots.accuracy_over_bytes({"a gate": History(rows)}).lines
+    assert line.get_ydata()[-2:] == pytest.approx([90, 96])
+    assert len(line.get_ydata()) == 5
+    assert bar.get_ydata() == pytest.approx([90, 97]), "their range is a pale bar"
+
+
+@pytest.mark.later
+def test_many_steps_are_no_place_where_x_stands_still() -> None:
+    """More than 500 records were taken for one place, and became a straight line."""
+    rows = [{"step": n, "nbytes": float(n**2)} for n in range(2000)]
+    drawn = plots.curves(History(rows), "nbytes", "step")
+    (line,) = drawn.lines
+    assert len(line.get_xdata()) == 2000
+
+
+@pytest.mark.later
+def test_eight_methods_have_eight_colours() -> None:
+    """Notebook 11 compares eight; two of them had one colour."""
+    history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0}])
+    ax = plots.curves({str(n): history for n in range(8)}, "loss", "step")
+    assert len({line.get_color() for line in ax.lines}) == 8

@@ -1,0 +1,306 @@
+"""A chain of parties is the unsplit network, bit by bit, and its messages cost what they hold."""
+
+import copy
+import inspect
+import itertools
+
+import pytest
+import torch
+from core.split.networks import (
+    LR,
+    assert_equal_weights,
+    party,
+    seed_parties,
+    small_net,
+    toy_data,
+    unsplit,
+)
+from torch import nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.cost import measure, split_nbytes
+from fltoolkit.data import Batches, partition_iid
+from fltoolkit.evaluation import evaluate
+from fltoolkit.models import splitnn_mlp
+from fltoolkit.party import SGD, Party
+from fltoolkit.split import (
+    AlwaysA,
+    Periodic,
+    split_step,
+    train_async,
+    train_local_loss,
+    train_relay,
+    train_split,
+    train_uploading,
+    train_vertical,
+)
+from fltoolkit.split.chain import check_batch, check_batches
+
+CHAINS = {
+    "vanilla": (["alice", "bob"], [4]),
+    "multi-hop": (["alice", "carol", "dave", "bob"], [3, 4, 8]),
+    "U-shaped": (["alice", "bob", "alice"], [4, 8]),
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize(
+    "optimizer",
+    [torch.optim.SGD, SGD, lambda p, lr: torch.optim.SGD(p, lr, momentum=0.9), torch.optim.Adam],
+    ids=["torch SGD", "SGD", "momentum", "Adam"],
+)
+def test_a_chain_is_bit_equal_to_the_unsplit_network(chain, optimizer):
+    names, cuts = CHAINS[chain]
+    reference, model = small_net(), small_net()
+    data = Batches(*toy_data(), batch_size=8, seed=0)
+    torch.manual_seed(7)  # Dropout's masks
+    reference_optimizer = torch.optim.SGD if optimizer is SGD else optimizer
+    expected = unsplit(
+        reference, data.epochs(2), reference_optimizer(reference.parameters(), lr=LR)
+    )
+    edges = [0, *cuts, len(model)]
+    parts = [model[a:b] for a, b in itertools.pairwise(edges)]
+    parties = [
+        party(name, part, nn.NLLLoss() if part is parts[-1] else None, optimizer)
+        for name, part in zip(names, parts, strict=True)
+    ]
+    torch.manual_seed(7)
+    records = list(train_split(parties, data.epochs(2), Channel()))
+    assert [r["loss"] for r in records] == expected
+    assert_equal_weights(model, reference)
+
+
+def test_the_equality_can_fail():
+    reference, model = small_net(dropout=False), small_net(dropout=False)
+    data = Batches(*toy_data(), batch_size=8, seed=0)
+    unsplit(reference, data.epochs(1), torch.optim.SGD(reference.parameters(), lr=LR * 1.01))
+    parties = [party("a", model[:4]), party("b", model[4:], nn.NLLLoss())]
+    list(train_split(parties, data.epochs(1), Channel()))
+    with pytest.raises(AssertionError, match="differs"):
+        assert_equal_weights(model, reference)
+
+
+def test_the_seed_models_messages():
+    alice, bob = seed_parties()
+    channel = Channel()
+    x, y = torch.randn(64 + 32, 784), torch.randint(10, (64 + 32,))
+    for rows in (slice(0, 64), slice(64, None)):
+        split_step([alice, bob], x[rows], y[rows], channel)
+    up, down, up_last, down_last = channel.transfers
+    assert (up.sender, up.receiver, up.kind) == ("alice", "bob", "activations")
+    assert (down.sender, down.receiver, down.kind) == ("bob", "alice", "gradients")
+    assert up.nbytes_dense == down.nbytes_dense == 64 * 640 * 4
+    assert up_last.nbytes_dense == down_last.nbytes_dense == 32 * 640 * 4
+    assert all(t.nbytes - t.nbytes_dense == 12 for t in channel.transfers)
+    assert [t.step for t in channel.transfers] == [1, 1, 2, 2]
+    assert len(Batches(torch.zeros(60_000, 1), torch.zeros(60_000), 64, seed=0)) == 938
+
+
+@pytest.mark.parametrize("num_samples", [101, 96])
+def test_predicted_bytes_are_measured_bytes_plus_headers(num_samples):
+    model = splitnn_mlp(seed=0)
+    alices = [party(f"alice_{i}", splitnn_mlp(seed=0)[:4]) for i in range(3)]
+    bob = party("bob", model[4:], nn.NLLLoss())
+    x, y = torch.randn(num_samples, 784), torch.randint(10, (num_samples,))
+    parts = partition_iid(y, 3, seed=0)
+    channel = Channel()
+    data = [Batches(x[part], y[part], 16, seed=0) for part in parts]
+    list(train_relay(alices, bob, data, channel, num_rounds=2))
+    headers = sum(t.nbytes - t.nbytes_dense for t in channel.transfers)
+    predicted = split_nbytes(
+        measure(model, (784,), 4), num_samples=num_samples, num_clients=3, epochs=2, label_nbytes=8
+    )
+    assert predicted + headers == channel.nbytes()
+    assert headers / channel.nbytes() < 0.001
+
+
+def test_records_are_running_totals():
+    alice, bob = seed_parties()
+    channel = Channel()
+    data = Batches(torch.randn(40, 784), torch.randint(10, (40,)), 16, seed=0)
+    records = list(train_split([alice, bob], data.epochs(1), channel, labels_from="alice"))
+    assert [r["step"] for r in records] == [1, 2, 3]
+    last = records[-1]
+    assert last["nbytes_up"] == channel.nbytes(sender="alice")
+    assert last["nbytes_down"] == channel.nbytes(receiver="alice")
+    assert last["nbytes"] == channel.nbytes() == last["nbytes_up"] + last["nbytes_down"]
+    assert channel.nbytes(kind="labels") > 40 * 8
+
+
+def step_of_three(first, second, last, model=None):
+    """The messages of a step; a name in capitals is of a party that does not learn."""
+    model, channel = model or small_net(dropout=False), Channel()
+    parts = zip((first, second, last), (model[:4], model[4:8], model[8:]), strict=True)
+    parties = [
+        Party(name.lower(), part) if name.isupper() else party(name, part) for name, part in parts
+    ]
+    parties[-1].loss_fn = nn.NLLLoss()
+    split_step(parties, *toy_data(), channel)
+    return [(t.sender, t.receiver, t.kind) for t in channel.transfers]
+
+
+def test_u_shape_sends_no_labels():
+    assert step_of_three("alice", "bob", "alice") == [
+        ("alice", "bob", "activations"), ("bob", "alice", "activations"),
+        ("alice", "bob", "gradients"), ("bob", "alice", "gradients"),
+    ]  # fmt: skip
+
+
+class Root(nn.Module):
+    """The square root of 0 has no gradient, though the loss is a number."""
+
+    def forward(self, h):
+        return (h - h).sqrt()
+
+
+@pytest.mark.parametrize(
+    ("last", "value", "words"),
+    [
+        (Root(), 0.0, "'bob': the gradient for what it was sent is NaN"),
+        (nn.Identity(), float("nan"), r"'bob': the loss is nan.*learning rate"),
+    ],
+    ids=["gradient", "loss"],
+)
+def test_nan_is_stopped_before_anything_is_learned(last, value, words):
+    alice, _ = seed_parties()
+    top = nn.Sequential(nn.Linear(640, 10), last)
+    bob = Party("bob", top, SGD(top.parameters(), LR), lambda out, y: out.sum())
+    before = copy.deepcopy((alice.module.state_dict(), top.state_dict()))
+    x = torch.randn(8, 784)
+    x[3, 5] = value
+    with pytest.raises(FloatingPointError, match=words):
+        split_step([alice, bob], x, torch.zeros(8).long(), Channel())
+    for state, module in zip(before, (alice.module, top), strict=True):
+        assert all(torch.equal(w, state[n]) for n, w in module.state_dict().items())
+
+
+def test_frozen_parts_stay_and_pass_gradients_on():
+    model = small_net(dropout=False)
+    before = copy.deepcopy(model.state_dict())
+    step_of_three("alice", "CAROL", "bob", model)
+    changed = {n for n, w in model.named_parameters() if not torch.equal(w, before[n])}
+    assert changed | {"0.bias"} == {f"{i}.{p}" for i in (0, 1, 8) for p in ("weight", "bias")}
+
+
+def test_no_gradient_is_sent_to_those_who_do_not_learn():
+    sent = step_of_three("ALICE", "carol", "bob")
+    assert [message for message in sent if "gradients" in message] == [
+        ("bob", "carol", "gradients")
+    ]
+
+
+def test_misuse_is_explained():
+    alice, bob = seed_parties()
+    x, y = torch.randn(8, 784), torch.randint(10, (8,))
+    with pytest.raises(ValueError, match="1 parties: a split network needs at least two"):
+        train_split([bob], [], Channel())
+    with pytest.raises(ValueError, match="'alice' comes last and has no loss_fn"):
+        split_step([bob, alice], torch.randn(8, 640), y, Channel())
+    with pytest.raises(RuntimeError, match="backward needs a forward"):
+        alice.backward(torch.zeros(8, 640))
+    with pytest.raises(ValueError, match="2 feature blocks for 1 feature parties"):
+        next(train_vertical([alice], bob, [([x, x], y)], Channel()))
+    with pytest.raises(ValueError, match="features of 8 samples and labels of 7"):
+        next(train_vertical([alice], bob, [([x], y[:7])], Channel()))
+    with pytest.raises(ValueError, match="no loss_fn"):
+        evaluate([bob, alice], x, y)
+    with pytest.raises(
+        ValueError, match=r"labels_from='Alice': no such party among \['alice', 'bob'\]"
+    ):
+        train_split([alice, bob], [], Channel(), labels_from="Alice")
+    with pytest.raises(ValueError, match="no samples to evaluate"):
+        evaluate([alice, bob], x[:0], y[:0])
+    with pytest.raises(ValueError, match="batch_size=-5"):
+        evaluate([alice, bob], x, y, batch_size=-5)
+    with pytest.raises(ValueError, match="8 samples and 9 labels"):
+        # past the check of shapes that tests have and users have not
+        inspect.unwrap(evaluate)([alice, bob], [x], torch.zeros(9).long())
+    with pytest.raises(FloatingPointError, match="the test loss is nan"):
+        evaluate([alice, bob], x / 0 * 0, y)
+    for lr in (0, -1.0, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match=f"lr={lr}"):
+            SGD([], lr=lr)
+    with pytest.raises(ValueError, match="this is 'alice'"):
+        alice.load_state_dict(bob.state_dict())
+
+
+X, Y = toy_data(8)
+TRAININGS = {  # of Alice and Bob, by batches
+    "split": lambda a, b, batches: train_split([a, b], batches, Channel()),
+    "vertical": lambda a, b, batches: train_vertical([a], b, batches, Channel()),
+    "uploading": lambda a, b, batches: train_uploading(
+        a, b, batches, Channel(), gate=Periodic(2, every=1)
+    ),
+    "local loss": lambda a, b, batches: train_local_loss(
+        a, Party("alice", nn.Linear(10, 3)), b, batches, Channel()
+    ),
+}
+
+
+@pytest.mark.parametrize("training", TRAININGS)
+def test_two_owners_share_no_parameter(training):
+    model = small_net(dropout=False)
+    alice, bob = party("alice", model[:4]), party("bob", model[3:], nn.NLLLoss())
+    TRAININGS[training](alice, bob, [])
+    bob = party("bob", nn.Sequential(model[0], model[4:]), nn.NLLLoss())
+    with pytest.raises(ValueError, match=r"'alice' and 'bob' both have '0.weight'"):
+        TRAININGS[training](alice, bob, [])
+
+
+def test_sharing_is_refused_with_a_gate_and_allowed_to_one_owner():
+    model = small_net(dropout=False)
+    alice, twin = party("alice", model[:4]), party("bob", model[:4], nn.NLLLoss())
+    with pytest.raises(ValueError, match="'alice' and 'bob' both have"):
+        train_async(alice, twin, Batches(X, Y, 8, seed=0), Channel(), gate=AlwaysA(), num_epochs=1)
+    train_split([alice, party("bob", model[4:]), party("alice", model[:4])], [], Channel())
+
+
+@pytest.mark.parametrize("training", TRAININGS)
+def test_a_training_without_a_batch_says_so(training):
+    alice, bob = seed_parties(12)
+    used_up = Batches(X, Y, 8, seed=0).epochs(1)
+    list(used_up)
+    with pytest.warns(UserWarning, match=r"not a single batch.*call batches.epochs"):
+        assert list(TRAININGS[training](alice, bob, used_up)) == []
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "error", "match"),
+    [
+        (X.numpy(), Y, TypeError, "features of type ndarray.*torch.as_tensor"),
+        ((X, X), Y, TypeError, "features of type tuple"),
+        (X, [0, 1], TypeError, "labels of type list"),
+        (X, Y[:7], ValueError, "features of 8 samples and labels of 7"),
+    ],
+)
+def test_batches_are_tensors_of_one_length(x, y, error, match):
+    with pytest.raises(error, match=match):
+        check_batch(x, y)
+
+
+def test_batches_are_looked_at_in_every_training():
+    with pytest.raises(ValueError, match="8 samples and labels of 7"):
+        next(train_split(seed_parties(12), [(X, Y[:7])], Channel()))
+    for training in ("uploading", "local loss"):
+        with pytest.raises(ValueError, match="8 samples and labels of 7"):
+            next(TRAININGS[training](*seed_parties(12), [(X, Y[:7])]))
+    with pytest.raises(ValueError, match="8 samples and labels of 7"):
+        next(train_vertical(seed_parties(12)[:1], seed_parties(12)[1], [((X,), Y[:7])], Channel()))
+    # past the check of types that tests have and users have not
+    with pytest.raises(
+        TypeError, match=r"Batches .*needs a number of epochs: batches.epochs\(15\)"
+    ):
+        inspect.unwrap(check_batches)(Batches(X, Y, 8, seed=0))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_gpu_by_one_argument():
+    model = splitnn_mlp(seed=0)
+    alice = Party("alice", model[:4], torch.optim.SGD(model[:4].parameters(), 0.03), device="cuda")
+    bob = Party(
+        "bob", model[4:], torch.optim.SGD(model[4:].parameters(), 0.03), nn.NLLLoss(), device="cuda"
+    )
+    x, y = torch.randn(8, 784), torch.randint(10, (8,))
+    first = split_step([alice, bob], x, y, Channel())
+    assert split_step([alice, bob], x, y, Channel()) < first
+    assert evaluate([alice, bob], x, y)["accuracy"] >= 0

@@ -1,0 +1,89 @@
+"""Relatives of the asynchronous states, to compare with."""
+
+import pytest
+import torch
+from core.split.digits_runs import DATA, LR, batches, parties, same, weights
+from torch import nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.evaluation import evaluate
+from fltoolkit.party import SGD, Party
+from fltoolkit.split import LossGate, train_local_loss, train_uploading
+
+
+def by_hand(losses, threshold, every, max_local_steps):
+    """SecretFlow's rule, told once more: per batch, its states after each label-party step."""
+    losses, state, reference, total, count = iter(losses), "A", 0.0, 0.0, 0
+    while True:
+        trace = []
+        for _ in range(max_local_steps + 1):
+            try:
+                total, count = total + next(losses), count + 1
+            except StopIteration:
+                return
+            if count >= every:
+                mean, total, count = total / count, 0.0, 0
+                if abs(reference - mean) >= threshold:
+                    state, reference = "A", mean
+                else:
+                    state = "B" if state == "A" else "C"
+            trace.append(state)
+            if state != "C":
+                break
+        yield trace
+
+
+class _Scripted(Party):
+    """A label party whose losses are written down beforehand."""
+
+    def script(self, losses):
+        self.losses = iter(losses)
+        return self
+
+    def loss_and_grad(self, h, y):
+        return next(self.losses), torch.zeros_like(h) if h.requires_grad else None
+
+
+@pytest.mark.parametrize(("every", "max_local_steps"), [(1, 1), (1, 3), (2, 2), (3, 10)])
+def test_uploading_reproduces_the_state_sequence(every, max_local_steps):
+    generator = torch.Generator().manual_seed(every)
+    falls = torch.rand(400, generator=generator) * 0.2
+    losses = (2.5 - falls.cumsum(0) / 8).tolist()
+    alice, bob = parties()
+    bob = _Scripted("bob", bob.module, None, nn.NLLLoss()).script(losses)
+    channel = Channel()
+    trace = list(by_hand(losses, 0.11, every, max_local_steps))[:30]
+    stream = (batch for batch in batches().epochs(10))
+    gate = LossGate(0.11, every=every)
+    train = train_uploading(alice, bob, stream, channel, gate=gate, max_local_steps=max_local_steps)
+    records = [record for record, _ in zip(train, trace, strict=False)]
+    assert [r["state"] for r in records] == [t[-1] for t in trace]
+    assert [r["local_steps"] for r in records] == [len(t) for t in trace]
+    assert {r["state"] for r in records} == {"A", "B", "C"}
+    assert max(r["local_steps"] for r in records) == max_local_steps + 1
+
+
+def test_uploading_in_state_c_saves_at_most_half():
+    alice, bob = parties()
+    channel = Channel()
+    gate = LossGate(1e6, every=1)
+    list(train_uploading(alice, bob, batches().epochs(3), channel, gate=gate))
+    assert channel.nbytes(kind="gradients") == 0
+    assert channel.nbytes() == channel.nbytes(kind="activations") > 0
+
+
+@pytest.mark.later
+def test_a_loss_of_her_own_needs_no_gradient_from_outside():
+    alice, bob = parties()
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(640, 10), nn.LogSoftmax(dim=1))
+    head = Party("alice0", layers, SGD(layers.parameters(), LR), nn.NLLLoss())
+    channel, before = Channel(), weights(alice)
+    records = list(train_local_loss(alice, head, bob, batches(1437).epochs(6), channel))
+    assert {t.kind for t in channel.transfers} == {"activations", "labels"}
+    assert records[-1]["nbytes_down"] == 0
+    assert not same(weights(alice), before)
+    assert evaluate([alice, bob], DATA.x_test, DATA.y_test)["accuracy"] > 0.85
+    stranger = Party("bob", layers, None, nn.NLLLoss())
+    with pytest.raises(ValueError, match="belongs to 'bob'"):
+        next(train_local_loss(alice, stranger, bob, batches().epochs(1), channel))

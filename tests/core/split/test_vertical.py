@@ -1,0 +1,69 @@
+"""Vertical split learning is the unsplit network on all columns."""
+
+import pytest
+import torch
+from core.split.networks import LR, assert_equal_weights, party, toy_data, unsplit
+from torch import nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.data import Batches
+from fltoolkit.evaluation import forward
+from fltoolkit.split import add, average, concatenate, train_vertical
+
+
+class Vertical(nn.Module):
+    """The unsplit network of a vertical split: bottoms side by side, one top."""
+
+    def __init__(self, merge, width):
+        super().__init__()
+        torch.manual_seed(3)
+        self.bottoms = nn.ModuleList(
+            nn.Sequential(nn.Linear(n, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Dropout(0.2))
+            for n in (5, 4, 3)
+        )
+        self.top = nn.Sequential(nn.Linear(width, 3), nn.LogSoftmax(dim=1))
+        self.merge = merge
+
+    def forward(self, blocks):
+        return self.top(self.merge([b(x) for b, x in zip(self.bottoms, blocks, strict=True)]))
+
+
+@pytest.mark.parametrize(
+    ("merge", "reference_merge", "width"),
+    [
+        (concatenate, lambda hs: torch.cat(hs, 1), 18),
+        (add, lambda hs: torch.stack(hs).sum(0), 6),
+        (average, lambda hs: torch.stack(hs).mean(0), 6),
+    ],
+)
+def test_vertical_is_bit_equal_to_the_unsplit_network(merge, reference_merge, width):
+    reference, model = Vertical(reference_merge, width), Vertical(merge, width)
+    x, y = toy_data()
+    blocks = [block.contiguous() for block in x.split([5, 4, 3], dim=1)]
+    data = Batches(tuple(blocks), y, 8, seed=0)
+    torch.manual_seed(7)
+    optimizer = torch.optim.SGD(reference.parameters(), lr=LR)
+    expected = unsplit(reference, data.epochs(2), optimizer)
+    alices = [party(f"alice_{i}", bottom) for i, bottom in enumerate(model.bottoms)]
+    bob = party("bob", model.top, nn.NLLLoss())
+    torch.manual_seed(7)
+    channel = Channel()
+    records = list(train_vertical(alices, bob, data.epochs(2), channel, merge=merge))
+    assert [r["loss"] for r in records] == expected
+    assert_equal_weights(model, reference)
+    assert records[-1]["nbytes_up"] == channel.nbytes(receiver="bob", kind="activations")
+    assert records[-1]["nbytes_down"] == channel.nbytes(sender="bob", kind="gradients")
+    reference.eval()
+    assert torch.equal(forward([*alices, bob], blocks, merge=merge), reference(blocks).detach())
+
+
+def test_vertical_sends_no_gradient_to_those_who_do_not_learn():
+    model = Vertical(concatenate, 18)
+    alices = [party(f"alice_{i}", bottom) for i, bottom in enumerate(model.bottoms)]
+    alices[1].optimizer = None
+    channel = Channel()
+    x, y = toy_data()
+    bob, batch = party("bob", model.top, nn.NLLLoss()), (x.split([5, 4, 3], 1), y)
+    assert len(list(train_vertical(alices, bob, [batch], channel))) == 1
+    assert channel.nbytes(receiver="alice_0", kind="gradients") > 0
+    assert channel.nbytes(receiver="alice_1", kind="gradients") == 0

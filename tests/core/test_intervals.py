@@ -1,0 +1,46 @@
+"""Confidence intervals, and differences that are paired by seed."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fltoolkit.intervals import interval, mean_ci, paired, t_quantile
+
+
+@pytest.mark.later
+def test_the_interval_holds_the_true_mean_as_often_as_it_says():
+    draws = np.random.default_rng(0).normal(5.0, 2.0, (4000, 3))
+    found = [interval(row.tolist()) for row in draws]
+    share = np.mean([each.low <= 5.0 <= each.high for each in found])
+    assert 0.94 < share < 0.96
+    least_to_most = np.mean([min(row) <= 5.0 <= max(row) for row in draws])
+    assert least_to_most < 0.8, "the range of three seeds is no interval of 95 %"
+
+
+def test_the_quantiles_are_those_of_printed_tables():
+    printed = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 10: 2.262, 31: 2.042}
+    assert {num: round(t_quantile(num), 3) for num in printed} == printed
+
+
+def test_one_value_says_nothing_about_noise():
+    alone = interval([0.9])
+    assert (alone.low, alone.high, alone.known) == (-math.inf, math.inf, False)
+    assert not alone.beyond_zero
+    assert (mean_ci([0.9], ".1f"), mean_ci([])) == ("0.9", "")
+
+
+@pytest.mark.parametrize("strange", [math.nan, math.inf])
+def test_what_is_not_finite_has_no_interval(strange):
+    with pytest.raises(ValueError, match="only finite numbers have an interval"):
+        interval([1.0, strange])
+
+
+def test_no_values_have_no_mean():
+    with pytest.raises(ValueError, match="a mean needs at least one"):
+        interval([])
+
+
+def test_pairs_are_of_shared_seeds_only():
+    assert paired({2: 5.0, 1: 3.0, 7: 0.0}, {1: 1.0, 2: 1.0, 8: 0.0}) == [2.0, 4.0]
+    assert paired({1: 1.0}, {2: 1.0}) == []

@@ -1,0 +1,89 @@
+"""What several test files of this room share."""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from fltoolkit.data import Dataset, load
+from fltoolkit_course.labs import FedAvgLab, Lab, LanguageLab, ThresholdLab
+from fltoolkit_course.labs.picture import Picture, Trace, compose
+from fltoolkit_research.data import Text
+
+SECONDS = 300  # far more than any of this takes
+
+
+def few_digits(num_train: int = 512) -> Dataset:
+    """512 to train on, 8 batches an epoch, and 100 to test on."""
+    data = load("digits").flat()
+    train, test = slice(num_train), slice(100)
+    return replace(
+        data,
+        x_train=data.x_train[train],
+        y_train=data.y_train[train],
+        x_test=data.x_test[test],
+        y_test=data.y_test[test],
+    )
+
+
+DATA, FEW = few_digits(), few_digits(200)
+TEXT = Text.of("to be or not to be, that is the question.\n" * 60, "hamlet")
+
+
+def small(num_epochs: int = 12, **settings: Any) -> ThresholdLab:
+    return ThresholdLab(DATA, num_epochs=num_epochs, **{"cut": 2, **settings})
+
+
+def small_fedavg(num_rounds: int = 6, **settings: Any) -> FedAvgLab:
+    settings = {"cohort_size": 2, "local_steps": 1, "seed": 1, **settings}
+    return FedAvgLab(FEW, num_clients=6, num_rounds=num_rounds, **settings)
+
+
+def small_language(num_steps: int = 12, **settings: Any) -> LanguageLab:
+    settings = {"inner_steps": 2, "num_workers": 2, "width": 8, "context": 8, **settings}
+    return LanguageLab(TEXT, num_steps=num_steps, prompt="to ", **settings)
+
+
+def wait_until(what: Callable[[], object]) -> None:
+    end = time.monotonic() + SECONDS
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def picture_of(lab: Lab) -> Picture:
+    traces = {run.number: Trace(lab.board, run.history, run.training.channel) for run in lab.runs}
+    for trace in traces.values():
+        trace.catch_up()
+    return compose(lab, traces)
+
+
+def states(segments: list[tuple[int, int, str]]) -> str:
+    return "".join(state * (end - start + 1) for start, end, state in segments)
+
+
+def by_script(lab: Lab, **names: Any) -> dict[str, Any]:
+    """What is known after the lab's script was executed, with ``printed`` lines.
+
+    The script reads the data, or whatever else the lab was given, from ``names``.
+    """
+    printed: list[str] = []
+    known = {"print": printed.append, **{name: value for name, (value, _) in lab.given.items()}}
+    known |= names
+    exec(lab.script(), known)
+    return {**known, "printed": printed}
+
+
+def assert_repeated(lab: Lab, **names: Any) -> dict[str, Any]:
+    """The script makes the records and sends the messages of the current run, all of them."""
+    again = by_script(lab, **names)
+    assert again["history"] == lab.current.history
+    assert again["channel"].transfers == lab.current.training.channel.transfers
+    return again
+
+
+def per_record(lab: Lab, key: str) -> list[int]:
+    """What each record of the current run adds to a running total."""
+    totals = [0, *(int(record[key]) for record in lab.current.history)]
+    return [b - a for a, b in pairwise(totals)]

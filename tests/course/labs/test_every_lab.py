@@ -1,0 +1,103 @@
+"""What holds for each lab: the same seed, the length of a run, its script, and its panel."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from course.labs.few_digits import assert_repeated, small, small_fedavg, small_language
+
+from fltoolkit_course.labs import Lab, Panel
+
+# By lab: how to make a small one, and the attribute that says how long a run is.
+LABS = [(small, "num_epochs"), (small_fedavg, "num_rounds"), (small_language, "num_steps")]
+each_lab = pytest.mark.parametrize(
+    ("make", "length"), LABS, ids=("threshold", "fedavg", "language")
+)
+Make = Callable[..., Lab]
+
+
+@pytest.mark.slow
+@each_lab
+def test_same_seed_same_bytes(make: Make, length: str) -> None:
+    before = torch.get_rng_state()
+    one, two, other = (make(4, seed=seed).run().history for seed in (1, 1, 2))
+    assert one == two != other
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+# What can be moved while a training runs; everything else waits for the next start.
+LIVE = {
+    "Threshold": {"threshold", "bits_up", "bits_down", "what_if"},
+    "FedAvg": {"bits_down", "bits_up", "top_k", "error_feedback", "local_steps"},
+    "Language": {"inner_steps", "bits", "top_k", "momentum"},
+}
+
+
+@pytest.mark.later
+@each_lab
+def test_everything_else_waits_for_the_next_start(make: Make, length: str) -> None:
+    lab = make(4)
+    waiting = {key for key, setting in lab.settings.items() if setting.acts == "at start"}
+    assert lab.settings.keys() - waiting == LIVE[lab.title.split()[0]]
+    lab.run(2)
+    began, chosen = lab.current.settings, {}
+    for key in waiting:
+        chosen[key] = next(v for v in lab.settings[key].options if v not in (began[key], None))
+    chosen |= {key: 1 for key in ("cohort_size", "wait_for") if key in chosen}
+    for key, value in chosen.items():
+        lab.set(key, value)
+    first = lab.run()
+    assert (first.number, first.moves, first.settings) == (1, [], began)
+    second = lab.run()
+    assert (second.number, second.settings) == (2, {**began, **chosen})
+    assert first.history[0] != second.history[0]
+    assert [run.number for run in lab.runs] == [1, 2]
+
+
+@pytest.mark.later
+@each_lab
+def test_the_script_stops_where_the_run_was_stopped(make: Make, length: str) -> None:
+    lab = make()
+    lab.run(4)
+    lab.stop()
+    assert len(assert_repeated(lab)["history"]) == 4
+    assert lab.current.runner.over
+
+
+@pytest.mark.slow
+@each_lab
+def test_a_script_has_the_length_of_its_run_and_a_longer_run_repeats_nothing(
+    make: Make, length: str
+) -> None:
+    lab = make(4)
+    lab.run()
+    assert lab.repeated(lab.run()) is lab.runs[0]
+    setattr(lab, length, 8)
+    assert_repeated(lab)
+    assert lab.repeated(lab.run()) is None
+    assert len(lab.runs[2].history) == 2 * len(lab.runs[1].history)
+    assert_repeated(lab)
+
+
+@each_lab
+def test_all_that_can_be_chosen_is_described_and_works(make: Make, length: str) -> None:
+    pytest.importorskip("ipywidgets")
+    lab = make()
+    panel = Panel(lab)
+    assert set(panel.controls) == set(lab.settings)
+    for key, control in panel.controls.items():
+        assert control.description == lab.settings[key].words
+        for place, value in enumerate(lab.settings[key].options):
+            if hasattr(control, "index"):
+                control.index = place
+            else:
+                control.value = value
+            assert lab.values[key] == value
+            assert lab.say(key, value) in panel.note.value.replace("&gt;", ">")
+    for button in panel.buttons.values():
+        assert button.description
+        assert button.tooltip
+    assert 'role="status"' in panel.note.value
+    clock: Any = lab.board.record or lab.board.step
+    assert panel.speed.description == f"{clock}s per second"

@@ -1,0 +1,339 @@
+"""The language lab: what acts when, its null model, its text, and the script of a run."""
+
+import xml.etree.ElementTree as ElementTree
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from course.labs.few_digits import TEXT, assert_repeated, by_script, per_record, picture_of
+from course.labs.few_digits import small_language as small
+
+from fltoolkit import Channel, Party, evaluate
+from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, LloydMax, Pipeline, Quantize, TopK
+from fltoolkit.data import partition_iid
+from fltoolkit.federated import Local
+from fltoolkit.models import gpt
+from fltoolkit_course.labs import LanguageLab, language
+from fltoolkit_course.labs.board import Move
+from fltoolkit_course.labs.language import message_codec
+from fltoolkit_course.labs.layout import lay_out
+from fltoolkit_course.labs.picture import Picture
+from fltoolkit_research.federated import AllGather, diloco
+
+
+def words_in(picture: Picture) -> list[str]:
+    root = ElementTree.fromstring(lay_out(picture).svg())
+    return [text.text or "" for text in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+# ------------------------------------------------------------------ what is trained
+
+
+@pytest.mark.slow
+def test_it_is_diloco_beside_the_first_worker_alone_who_sends_nothing() -> None:
+    lab = small(seed=3)
+    run = lab.run()
+    x, y = TEXT.windows(8)
+    parts = partition_iid(torch.zeros(len(x), dtype=torch.int64), 2, seed=3)
+    workers = {f"worker_{k}": (x[part], y[part]) for k, part in enumerate(parts)}
+    only = {"worker_0": workers["worker_0"]}
+    model, alone = (gpt(len(TEXT.alphabet), context=8, width=8, seed=3) for _ in range(2))
+    channel, silent = Channel(), Channel()
+    inner = partial(torch.optim.AdamW, lr=1e-2)
+    local = Local(8, optimizer=inner, steps=2, clip_norm=1.0, keep_state=True)
+    same: Any = {"rounds": 6, "local": local, "seed": 3}
+    records = list(diloco(model, workers, channel, **same))
+    list(diloco(alone, only, silent, exchange=AllGather(), **same))
+    keys = records[0].keys()
+    assert [{key: record[key] for key in keys} for record in run.history] == records
+    assert run.training.channel.transfers == channel.transfers
+    assert silent.nbytes() == 0
+    x_test, y_test = (part[:200] for part in TEXT.windows(8, "test"))
+    judges = [Party("judge", module, loss_fn=torch.nn.NLLLoss()) for module in (model, alone)]
+    losses = [evaluate([judge], x_test, y_test)["test_loss"] for judge in judges]
+    assert [run.history[-1]["test_loss"], run.history[-1]["alone"]] == losses
+    assert losses[0] != losses[1]
+
+
+@pytest.mark.later
+def test_it_is_tested_every_ten_steps_or_more_and_at_the_end() -> None:
+    lab = small(23, inner_steps=5)
+    run = lab.run()
+    tested = [record["step"] for record in run.history if "test_loss" in record]
+    assert run.history.column("step") == [5, 10, 15, 20, 23]
+    assert tested == [10, 20, 23]
+
+
+@pytest.mark.slow
+def test_it_learns_and_its_text_gets_better() -> None:
+    lab = small(160, inner_steps=10, width=16)
+    run = lab.run()
+    tested = run.history.having("test_loss")
+    losses = tested.column("test_loss")
+    assert losses[-1] < losses[0] / 2
+    texts = [str(text) for text in tested.column("text")]
+    assert all(text.startswith("to ") and len(text) == 54 for text in texts)
+
+    def known(text: str) -> float:
+        """The share of the text's triples of characters that the training text has, too."""
+        triples = [text[k : k + 3] for k in range(len(text) - 2)]
+        return sum(triple in TEXT.decode(TEXT.train) for triple in triples) / len(triples)
+
+    assert known(texts[-1]) > 0.5
+    assert known(texts[-1]) > 2 * known(texts[0])
+
+
+# ------------------------------------------------------------------ what acts when
+
+
+@pytest.mark.slow
+def test_bits_and_top_k_act_on_the_next_round() -> None:
+    lab = small(20)
+    lab.run(2)
+    for key, value in (("bits", 8), ("bits", 2), ("top_k", 0.1)):
+        lab.set(key, value)
+        lab.run(2)
+    costs = per_record(lab, "nbytes")[1::2]
+    full, eight, two, sparse = costs
+    assert full > 2.5 * eight, costs
+    assert eight > 1.5 * two, costs
+    assert two > 1.5 * sparse, costs
+
+
+@pytest.mark.slow
+def test_the_number_of_inner_steps_acts_on_the_next_round_and_the_run_keeps_its_length() -> None:
+    lab, still = small(20), small(20)
+    lab.run(2)
+    lab.set("inner_steps", 10)
+    run, unmoved = lab.run(), still.run()
+    assert run.history.column("step") == [2, 4, 14, 20], "steps of all rounds; the last is cut"
+    assert run.history.column("round") == [0, 1, 2, 3]
+    assert run.history[:2] == unmoved.history[:2]
+    assert len(set(per_record(lab, "nbytes"))) == 1, "a longer round costs the same bytes"
+    assert run.history[-1]["nbytes"] == unmoved.history[-1]["nbytes"] * 4 / 10
+    assert picture_of(lab).progress == 1
+
+
+@pytest.mark.slow
+def test_outer_momentum_moves_the_model_further() -> None:
+    lab, still = small(24), small(24)
+    lab.run(4)
+    lab.set("momentum", 0.9)
+    run, unmoved = lab.run(), still.run()
+    assert run.history[:4] == unmoved.history[:4]
+    assert run.history[4]["loss"] == unmoved.history[4]["loss"], "taken before the outer step"
+    assert run.history[5]["loss"] != unmoved.history[5]["loss"]
+    assert per_record(lab, "nbytes") == per_record(still, "nbytes"), "and costs no byte"
+
+
+@pytest.mark.slow
+def test_a_momentum_of_zero_forgets_the_velocity() -> None:
+    def after(rest: float | None) -> list[Any]:
+        lab = small(24, momentum=0.9)
+        lab.run(3)
+        if rest is not None:
+            lab.set("momentum", rest)
+            lab.run(1)
+            lab.set("momentum", 0.9)
+        lab.run(1)
+        outer = lab.run().training
+        return [outer, lab.current.history.column("loss")]
+
+    assert after(None)[1] != after(0.0)[1]
+    known = by_script(_moved_to_zero())
+    kept = known["outer"].state.values()  # older versions of torch keep None
+    assert not [state for state in kept if state["momentum_buffer"] is not None]
+
+
+def _moved_to_zero() -> LanguageLab:
+    lab = small(12, momentum=0.9)
+    lab.run(3)
+    lab.set("momentum", 0.0)
+    lab.run(1)
+    lab.stop()
+    return lab
+
+
+@pytest.mark.later
+def test_a_change_of_the_codec_forgets_the_residuals_and_the_legend_says_so() -> None:
+    lab = small(20, bits=2)
+    run = lab.run(2)
+
+    def residuals() -> bool:
+        return any("residual" in str(link) for link in run.training.channel.state_dict()["links"])
+
+    assert residuals()
+    for key, value in (("inner_steps", 5), ("momentum", 0.3)):
+        lab.set(key, value)
+        assert "reset" not in lab.describe(run), key
+    lab.set("top_k", 0.1)
+    assert not residuals()
+    assert "reset the residuals" in lab.describe(run)
+    lossless = small(4)
+    lossless.run(1)
+    lossless.set("bits", 2)
+    assert "reset" not in lossless.describe(lossless.current), "there were none"
+
+
+def test_codecs() -> None:
+    assert message_codec(32, 1) == Identity()
+    for bits, top_k, stages in (
+        (2, 1, [LloydMax(2), Entropy()]),
+        (32, 0.1, [TopK(0.1), Entropy()]),
+        (4, 0.1, [TopK(0.1), LloydMax(4), Entropy()]),
+        (8, 1, [Quantize(8), Entropy()]),
+    ):
+        codec = message_codec(bits, top_k)
+        assert isinstance(codec, ErrorFeedback)
+        assert codec.codec == Pipeline(*stages)
+
+
+# ------------------------------------------------------------------ doing a run again
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings", [{}, {"optimizer": "Muon", "bits": 2, "momentum": 0.6, "seed": 2}], ids=str
+)
+def test_the_script_gives_the_same_records_with_all_moves(settings: dict[str, Any]) -> None:
+    lab = small(30, **settings)
+    lab.run(2)
+    lab.set("inner_steps", 5)
+    lab.set("bits", 4)
+    lab.run(1)
+    lab.set("top_k", 0.3)
+    lab.set("momentum", 0.9)
+    lab.run(2)
+    lab.set("momentum", 0.0)
+    run = lab.run()
+    assert {move.key for move in run.moves} == {"inner_steps", "bits", "top_k", "momentum"}
+    lab.num_steps = 1000
+    code = lab.script()
+    assert "LanguageLab" not in code.split('"""')[2], "the package's own functions only"
+    assert "    inner_steps = 5" in code
+    assert code == lab.script(), "writing it down changes nothing"
+    again = assert_repeated(lab)
+    assert again["printed"][0] == f"{len(run.history)} rounds, {run.history[-1]['nbytes']:,} bytes"
+
+
+# ------------------------------------------------------------------ mistakes
+
+
+def test_a_run_that_diverges_says_so_and_keeps_its_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = language._START_CODE.replace("lr=1.0)", "lr=1e30)")
+    assert code != language._START_CODE
+    monkeypatch.setattr(language, "_START_CODE", code)
+    lab = small(20)
+    with pytest.raises(FloatingPointError, match=r"'worker_0', round 1: .*diverged"):
+        lab.run()
+    run = lab.current
+    assert run.status == "failed"
+    assert run.history.column("step") == [2], "what was recorded stays"
+    assert "FloatingPointError" in run.runner.message
+    assert picture_of(lab).status == "run 1 failed, step 2 of 20"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"num_steps": 0}, "num_steps=0: must be at least 1"),
+        ({"num_workers": 0}, "num_workers=0"),
+        ({"levels": {"5-gram": float("nan")}}, "levels=.*5-gram.*finite"),
+        ({"prompt": "!"}, "'!' is not among the"),
+        ({"prompt": ""}, "prompt='': 1 to 53 characters"),
+    ],
+    ids=str,
+)
+def test_mistakes_are_named(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LanguageLab(TEXT, **{"prompt": "to ", **wrong})
+
+
+def test_a_setting_that_it_does_not_have() -> None:
+    with pytest.raises(TypeError, match=r"\['fraction'\].*'top_k'"):
+        small(fraction=0.1)
+
+
+# ------------------------------------------------------------------ the picture
+
+
+@pytest.mark.slow
+def test_the_picture_has_loss_null_model_levels_marks_and_text() -> None:
+    lab = small(20, inner_steps=5, levels={"5-gram": 0.5})
+    lab.run()
+    lab.set("seed", 1)
+    lab.run(2)
+    lab.set("bits", 2)
+    run = lab.run()
+    picture = picture_of(lab)
+    over_bytes, over_steps = picture.axes
+    assert [line.current for line in over_bytes.lines] == [False, True]
+    tested = run.history.having("test_loss")
+    assert over_steps.behind == list(
+        zip(tested.column("step"), tested.column("alone"), strict=True)
+    )
+    assert over_steps.marks == [(10, "messages 2 bits")]
+    assert over_bytes.marks == [(run.history[1]["nbytes"], "messages 2 bits")]
+    (low_x, high_x), (low, high) = over_bytes.limits()
+    assert 0 < low_x < over_bytes.lines[0].points[0][0]
+    assert high_x >= run.history[-1]["nbytes"]
+    assert 0 < low <= 0.5, "the axis begins below the level, and not at 0"
+    assert high >= max(y for _, y in over_bytes.lines[0].points)
+    ledger = {name: nbytes for name, nbytes, _ in picture.ledger}
+    assert sum(ledger.values()) == run.history[-1]["nbytes"]
+    words = words_in(picture)
+    assert {"5-gram", "run 1", "run 2", "messages 2 bits"} <= set(words)
+    assert any(word.startswith("test loss [nats per character]") for word in words)
+    latest = str(tested[-1]["text"])
+    assert words.count(latest.replace("\n", "↵").replace(" ", "\xa0")) == 1
+    assert repr(latest) in picture.summary()
+    assert f"test loss {tested[-1]['test_loss']:.3g} for" in picture.summary()
+
+
+def shown(num_texts: int) -> Picture:
+    """The picture of a run that has written a text after every tenth step, without training."""
+    lab = small(1000)
+    run = lab._going()
+    for k in range(1, num_texts + 1):
+        text = f"text {k}\n"
+        run.history.append({"step": 10 * k, "nbytes": 1000 * k, "test_loss": 2.0, "text": text})
+    return picture_of(lab)
+
+
+def test_of_the_texts_the_first_the_doublings_and_the_latest_are_shown() -> None:
+    def steps(num_texts: int) -> list[int]:
+        return [sample.step for sample in shown(num_texts).samples or ()]
+
+    assert [steps(n) for n in (0, 1, 2, 3)] == [[], [10], [10, 20], [10, 20, 30]]
+    assert steps(11) == [10, 20, 40, 80, 110]
+    assert steps(40) == [10, 40, 80, 160, 320, 400], "six at most: the first and the latest"
+    words = words_in(shown(11))
+    place = words.index("2.0 kB")
+    assert words[place : place + 4] == ["2.0 kB", "text\xa02↵", "4.0 kB", "text\xa04↵"]
+
+
+def test_plots_do_not_move_while_texts_are_added() -> None:
+    def top(picture: Picture) -> float:
+        marks = lay_out(picture).marks
+        return next(mark.y for mark in marks if getattr(mark, "words", "") == "bytes sent")
+
+    assert top(picture_of(small())) == top(shown(1)) == top(shown(40))
+    assert words_in(picture_of(small())).count("nothing yet") == 3, "of both plots and the texts"
+
+
+@pytest.mark.later
+def test_a_run_counts_steps_and_goes_by_rounds() -> None:
+    lab = small(20, inner_steps=5)
+    lab.run(3)
+    picture = picture_of(lab)
+    assert picture.status == "run 1 paused, step 15 of 20"
+    assert picture.progress == 15 / 20
+    assert picture.axes[1].limits()[0] == (0, 20)
+    nbytes = lab.current.history[-1]["nbytes"]
+    assert nbytes * 20 / 15 <= picture.axes[0].limits()[0][1] < 1.1 * nbytes * 20 / 15
+    assert lab.run().moves == []
+    lab.set("inner_steps", 2)
+    assert lab.run(2).moves == []
+    lab.set("momentum", 0.3)
+    assert lab.run().moves == [Move(4, "momentum", 0.3)]

@@ -1,0 +1,98 @@
+"""A lab's picture on paper: the same as SVG and as PNG."""
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from course.labs.few_digits import picture_of, small
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
+
+from fltoolkit.plots.placing import Words
+from fltoolkit.split import State
+from fltoolkit_course.labs import ThresholdLab
+from fltoolkit_course.labs.layout import lay_out, merge_short
+
+
+@pytest.fixture(scope="module")
+def two_runs() -> ThresholdLab:
+    lab = small(20, threshold=0.3)
+    lab.run(60)
+    lab.set("threshold", 0.05)
+    lab.run()
+    lab.set("bits_up", 4)
+    lab.run(100)
+    return lab
+
+
+@pytest.mark.slow
+def test_the_svg_shows_states_by_letter_and_height_marks_and_ledger(two_runs: ThresholdLab) -> None:
+    lab, picture = two_runs, picture_of(two_runs)
+    root = ElementTree.fromstring(lay_out(picture).svg())
+    space = "{http://www.w3.org/2000/svg}"
+    words = [text.text for text in root.iter(f"{space}text")]
+    title = root.find(f"{space}title")
+    assert title is not None
+    assert title.text == picture.summary()
+    assert {"A", "B", "C"} <= set(words)
+    assert "nan" not in lay_out(picture).svg()
+    assert "threshold 0.05" not in words, "marks are those of the current run"
+    assert any("run 1: threshold 0.3" in (word or "") for word in words)
+    assert "threshold 0.05 from step 60" in " ".join(word or "" for word in words)
+    ledger = {name: nbytes for name, nbytes, _ in picture.ledger}
+    assert sum(ledger.values()) == lab.current.training.channel.nbytes()
+    assert ledger["up: activations"] == lab.current.history[-1]["nbytes_up"]
+
+    looks = lab.board.states.values()
+    assert len({look.height for look in looks}) == len({look.color for look in looks}) == 3
+    assert set(lab.board.states) == {state.value for state in State}
+
+
+@pytest.mark.slow
+def test_what_one_steers_by_comes_first(two_runs: ThresholdLab) -> None:
+    """Bars and strips lie above the plots, which end within 400 pixels."""
+    drawing = lay_out(picture_of(two_runs))
+    places = {mark.words: mark.y for mark in drawing.marks if isinstance(mark, Words)}
+    plots = min(places["accuracy [%]"], places["bytes sent"])
+    assert places["state"] < plots
+    assert places["control"] < plots, "the last bar"
+    assert places["C silence"] < plots
+    assert places["bytes sent"] < 400
+
+
+@pytest.mark.slow
+def test_the_figure_says_what_the_svg_says(two_runs: ThresholdLab) -> None:
+    picture = picture_of(two_runs)
+    root = ElementTree.fromstring(lay_out(picture).svg())
+    written = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    made = lay_out(picture).figure()
+    renderer = FigureCanvasAgg(made).get_renderer()
+    texts = [artist for artist in made.artists if isinstance(artist, Text)]
+    assert [text.get_text() for text in texts] == written
+    width, height = made.get_size_inches() * 96
+    for text in texts:
+        box = text.get_window_extent(renderer)
+        assert box.x0 >= 0
+        assert box.x1 <= made.bbox.x1 + 1, text
+    assert (width, height) == (float(root.attrib["width"]), float(root.attrib["height"]))
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9])
+def test_pictures_of_runs_that_have_hardly_begun(count: int) -> None:
+    lab = small()
+    assert picture_of(lab).summary().startswith("Threshold lab: not started")
+    lab._going()
+    if count:
+        lab.run(count)
+    picture = picture_of(lab)
+    ElementTree.fromstring(lay_out(picture).svg())
+    FigureCanvasAgg(lay_out(picture).figure()).draw()
+    assert (f"step {count} of 96" in picture.status) == bool(count)
+
+
+def test_many_short_states_stay_few_boxes() -> None:
+    segments = [(k, k, "ABC"[k % 3]) for k in range(1, 5001)]
+    drawn = merge_short(segments, 5000, 200)
+    assert len(drawn) <= 200
+    assert drawn[0][0] == 1
+    assert drawn[-1][1] == 5000
+    assert merge_short(segments[:9], 9, 200) == segments[:9]

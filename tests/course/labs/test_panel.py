@@ -1,0 +1,345 @@
+"""The panel without a browser: buttons and sliders act on the lab, pictures follow in time."""
+
+import math
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from course.labs.few_digits import SECONDS, wait_until
+
+from fltoolkit.data import load
+from fltoolkit_course.labs import FedAvgLab, Panel, ThresholdLab
+from fltoolkit_course.labs import panel as panel_module
+
+pytest.importorskip("ipywidgets")
+
+
+class Screen:
+    """What was displayed: controls, and each picture in order."""
+
+    def __init__(self) -> None:
+        self.widgets: list[Any] = []
+        self.pictures: list[dict[str, Any]] = []
+        self.ids: set[str] = set()
+
+    def display(self, data: Any, display_id: str = "", **_: Any) -> None:
+        if isinstance(data, dict):
+            self.update_display(data, display_id=display_id)
+        else:
+            self.widgets.append(data)
+
+    def update_display(self, data: dict[str, Any], *, display_id: str, **_: Any) -> None:
+        self.pictures.append(data)
+        self.ids.add(display_id)
+
+    def kinds(self) -> str:
+        """P for a PNG, S for an SVG."""
+        return "".join("P" if "image/png" in data else "S" for data in self.pictures)
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    made = Screen()
+    monkeypatch.setattr("IPython.display.display", made.display)
+    monkeypatch.setattr("IPython.display.update_display", made.update_display)
+    return made
+
+
+@pytest.fixture
+def lab(screen: Screen) -> Iterator[ThresholdLab]:
+    made = ThresholdLab(num_epochs=1000, cut=2, threshold=0.3)
+    made._ipython_display_()
+    yield made
+    made.stop()
+    made.wait(SECONDS)
+    timer = made.panel._timer
+    timer.cancel()
+    if timer.is_alive():  # it draws just now, and the next test has another screen
+        timer.join(SECONDS)
+
+
+@pytest.mark.later
+def test_at_first_a_picture_that_can_stay(lab: ThresholdLab, screen: Screen) -> None:
+    sentence, controls = screen.widgets
+    assert controls is lab.panel.widget
+    assert "Run this cell to get the controls" in sentence.data
+    assert screen.kinds() == "P"
+    assert screen.pictures[0]["text/plain"].startswith("Threshold lab: not started")
+    lab._ipython_display_()  # a second view of the same
+    assert len(screen.ids) == 1
+    assert len(lab._listeners) == 1
+
+
+@pytest.mark.later
+def test_controls_hide_the_sentence_and_are_hidden_without_a_kernel(
+    lab: ThresholdLab, screen: Screen
+) -> None:
+    """The style goes with the controls: what is saved shows the sentence (see tests/browser)."""
+    sentence, controls = screen.widgets
+    (name,) = controls._dom_classes
+    assert f"{name}-sentence" in sentence.data
+    style = controls.children[-1].value
+    assert f".{name}.jupyter-widgets-disconnected" in style
+    assert f".{name}-sentence" in style
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("early", [False, True], ids=["", "a record before the move"])
+def test_start_without_a_change_says_that_it_repeats(
+    lab: ThresholdLab, early: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stops saying so after a move, also if a record comes between the choice and the move."""
+    lab.panel.buttons["start"].click()
+    wait_until(lambda: len(lab.current.history) > 3)
+    assert "repeats" not in note(lab)
+    lab.panel.buttons["stop"].click()
+    assert lab.wait(SECONDS)
+    lab.panel.buttons["start"].click()
+    wait_until(lambda: "Run 2 repeats run 1" in note(lab))
+    assert "choose another seed" in note(lab)
+    if early:
+        runner = lab.current.runner
+        between = runner.between
+        monkeypatch.setattr(runner, "between", lambda a: (lab.panel._changed(), between(a))[1])
+    lab.panel.controls["threshold"].value = 0.05
+    wait_until(lambda: "repeats" not in note(lab))
+
+
+@pytest.mark.later
+def test_buttons_do_what_they_say(lab: ThresholdLab) -> None:
+    buttons = lab.panel.buttons
+
+    def enabled() -> set[str]:
+        return {name for name, button in buttons.items() if not button.disabled}
+
+    assert enabled() == {"start", "step"}
+    buttons["start"].click()
+    wait_until(lambda: enabled() == {"pause", "stop", "reset", "script"})
+    buttons["pause"].click()
+    assert lab.wait(SECONDS)
+    assert lab.current.status == "paused"
+    assert enabled() == {"start", "step", "stop", "reset", "script"}
+    assert buttons["start"].description == "Resume"
+
+    made = len(lab.current.history)
+    buttons["step"].click()
+    assert lab.wait(SECONDS)
+    assert len(lab.current.history) == made + 1
+    buttons["start"].click()
+    wait_until(lambda: len(lab.current.history) > made + 1)
+    buttons["stop"].click()
+    assert lab.wait(SECONDS)
+    assert lab.current.status == "stopped"
+    assert enabled() == {"start", "step", "reset", "script"}
+    assert buttons["start"].description == "Start"
+    buttons["reset"].click()
+    assert lab.runs == []
+    assert enabled() == {"start", "step"}
+
+
+@pytest.mark.later
+def test_sliders_act_on_the_running_training(lab: ThresholdLab) -> None:
+    controls = lab.panel.controls
+    lab.panel.buttons["start"].click()
+    wait_until(lambda: len(lab.current.history) > 3)
+    controls["threshold"].value = 0.05
+    controls["bits_down"].value = 4
+    controls["cut"].value = 5
+    wait_until(lambda: len(lab.current.moves) == 2)
+    assert {move.key: move.value for move in lab.current.moves} == {
+        "threshold": 0.05,
+        "bits_down": 4,
+    }
+    assert lab.current.settings["cut"] == 2
+    assert lab.values["cut"] == 5
+    wait_until(lambda: "threshold 0.05, activations up 32 bits, gradients down 4" in note(lab))
+
+
+def note(lab: ThresholdLab) -> str:
+    return lab.panel.note.value
+
+
+def test_a_choice_whose_value_is_none_stays_in_the_list() -> None:
+    """ipywidgets takes None for no choice: the list "wait for" was empty after choosing "all"."""
+    lab = FedAvgLab(num_clients=4, cohort_size=2, show=("wait_for",))
+    wait_for = Panel(lab).controls["wait_for"]
+    for place in (1, 0):  # what a browser sends
+        wait_for.index = place
+    assert (wait_for.index, wait_for.label, lab.values["wait_for"]) == (0, "all", None)
+    lab.set("wait_for", 1)
+    lab.set("wait_for", None)
+    assert (wait_for.index, wait_for.label) == (0, "all")
+
+
+@pytest.mark.later
+def test_the_labs_own_set_moves_the_slider(lab: ThresholdLab) -> None:
+    lab.set("threshold", 0.02)
+    lab.set("seed", 7)
+    assert lab.panel.controls["threshold"].value == 0.02
+    assert lab.panel.controls["seed"].value == 7
+    lab.step()
+    assert lab.wait(SECONDS)
+    lab.set("threshold", 0.5)
+    assert lab.wait(SECONDS)
+    assert lab.panel.controls["threshold"].value == 0.5
+    assert lab.current.moves[-1].value == 0.5
+
+
+@pytest.mark.slow
+def test_svg_while_it_moves_and_png_at_rest(
+    lab: ThresholdLab, screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(panel_module, "_SECONDS_AT_REST", 0.05)
+    lab.start()
+    wait_until(lambda: screen.kinds().count("S") > 3)
+    lab.pause()
+    assert lab.wait(SECONDS)
+    assert "SSS" in screen.kinds()  # on a busy machine it rests before the first record, too
+    wait_until(lambda: screen.kinds().endswith("SP"))
+    before = len(screen.pictures)
+    lab.set("what_if", 0.5)
+    wait_until(lambda: screen.kinds()[before:].lstrip("P").startswith("S"))
+    wait_until(lambda: screen.kinds().endswith("P"))
+    assert "What if the threshold were 0.5" in screen.pictures[-1]["text/plain"]
+    lab.stop()
+    assert lab.wait(SECONDS)
+    assert screen.kinds().endswith("P")
+    assert "run 1 stopped" in screen.pictures[-1]["text/plain"]
+    assert len(screen.ids) == 1
+
+
+@pytest.mark.later
+def test_a_run_in_the_cell_ends_with_its_picture(lab: ThresholdLab, screen: Screen) -> None:
+    short = ThresholdLab(num_epochs=2, cut=2)
+    short.run(10)
+    short._ipython_display_()
+    short.run()
+    assert screen.kinds().endswith("P")
+    assert "run 1 finished, step 46 of 46" in screen.pictures[-1]["text/plain"]
+
+
+@pytest.mark.later
+def test_drawing_takes_its_share_and_no_more(
+    lab: ThresholdLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    drawn: list[float] = []
+
+    def draw(png: bool) -> None:
+        drawn.append(clock[0])
+        clock[0] += 0.02
+
+    monkeypatch.setattr("fltoolkit_course.plots.live.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr(lab.panel, "_update", draw)
+    for _ in range(20_000):
+        clock[0] += 0.001
+        lab.panel._draw_if_due()
+    assert 0.02 < 0.02 * len(drawn) / clock[0] < 0.026
+    monkeypatch.setattr(lab.panel, "_update", lambda png: drawn.append(clock[0]))
+    drawn.clear()
+    for _ in range(2000):
+        clock[0] += 0.001
+        lab.panel._draw_if_due()
+    assert 15 <= len(drawn) <= 20, "ten a second, however quick it is"
+
+
+@pytest.mark.later
+def test_what_cannot_be_drawn_does_not_end_the_training(
+    lab: ThresholdLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("no paper")
+
+    monkeypatch.setattr(lab.panel, "draw", broken)
+    lab.start()
+    wait_until(lambda: "cannot draw: RuntimeError: no paper" in note(lab))
+    made = len(lab.current.history)
+    wait_until(lambda: len(lab.current.history) > made)
+
+
+@pytest.mark.slow
+def test_an_error_in_training_is_shown_with_its_traceback(screen: Screen) -> None:
+    data = load("digits").flat()
+    data.x_train[7] = float("nan")
+    lab = ThresholdLab(data, num_epochs=2)
+    lab._ipython_display_()
+    lab.panel.buttons["start"].click()
+    assert lab.wait(SECONDS)
+    assert "FloatingPointError: party &#x27;bob&#x27;" in note(lab)
+    assert "<details><summary>traceback</summary>" in note(lab)
+    assert "loss_and_grad" in note(lab)
+    assert "run 1 failed" in screen.pictures[-1]["text/plain"]
+    lab.panel.buttons["start"].click()  # a new try is possible
+    assert lab.wait(SECONDS)
+
+
+@pytest.mark.later
+def test_an_error_in_a_button_is_shown(lab: ThresholdLab) -> None:
+    lab.panel._press(lab.script)
+    assert "ValueError: nothing was run yet" in note(lab)
+
+
+@pytest.mark.later
+def test_the_script_opens_and_closes(lab: ThresholdLab) -> None:
+    lab.step()
+    assert lab.wait(SECONDS)
+    lab.panel.buttons["script"].click()
+    assert "train_async(alice, bob" in lab.panel.code.value
+    assert "&lt;" not in lab.script()
+    lab.panel.buttons["script"].click()
+    assert lab.panel.code.value == ""
+
+
+@pytest.mark.slow
+def test_the_pace_can_be_chosen(lab: ThresholdLab) -> None:
+    assert lab.panel.speed.value == 100
+    lab.panel.speed.value = math.inf
+    assert lab.steps_per_second == math.inf
+    lab.start()
+    wait_until(lambda: len(lab.current.history) > 200)
+    assert lab.current.runner.seconds_per_record == 0
+
+
+@pytest.mark.later
+def test_the_menu_shows_the_pace_that_a_cell_chose(
+    lab: ThresholdLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[bool] = []
+    monkeypatch.setattr(lab.panel, "_update", lambda png: drawn.append(png))
+    lab.pace(3)
+    assert (lab.panel.speed.value, lab.panel.speed.label) == (3, "3")
+    assert lab.steps_per_second == 3, "new options of the menu do not choose a speed"
+    lab.pace(math.inf)
+    assert (lab.panel.speed.value, lab.panel.speed.label) == (math.inf, "full")
+    assert drawn == [], "the picture of a saved notebook stays"
+
+
+@pytest.mark.slow
+def test_many_hands_at_once(lab: ThresholdLab) -> None:
+    lab.pace(math.inf)
+    errors: list[BaseException] = []
+
+    def meddle(number: int) -> None:
+        names = ["start", "pause", "step", "stop", "start", "reset"]
+        try:
+            for k in range(6):
+                lab.panel.buttons[names[(k + number) % 6]].click()
+                lab.panel.controls["threshold"].value = (0.1, 0.2)[k % 2]
+                time.sleep(0.01)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=meddle, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    lab.stop()
+    assert lab.wait(SECONDS)
+    assert not errors
+    assert "cannot draw" not in note(lab)
+    lab.reset()
+    lab.start()
+    wait_until(lambda: len(lab.current.history) > 3)

@@ -1,0 +1,140 @@
+"""The playground: a real training for each position of its slider, and a curve that moves."""
+
+import importlib
+import time
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from fltoolkit_course.panels import Playground, train_in_bits
+
+pytest.importorskip("ipywidgets")
+
+
+@cache
+def trained(bits: int) -> list[Any]:
+    """The records of one training; the same bits give the same."""
+    return list(train_in_bits(bits))
+
+
+@pytest.fixture
+def once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The panel's trainings are those of `trained`: each is computed once for all tests."""
+
+    def records(bits: int) -> Iterator[Any]:
+        yield from trained(bits)
+
+    module = importlib.import_module("fltoolkit_course.panels.bits")
+    monkeypatch.setattr(module, "train_in_bits", records)
+
+
+def wait(panel: Any) -> None:
+    for _ in range(12_000):
+        if not panel._working:
+            return
+        time.sleep(0.05)
+    raise TimeoutError("the training of the playground did not end")
+
+
+@pytest.mark.slow
+def test_bytes_are_measured_and_fall_with_the_bits() -> None:
+    runs = {bits: trained(bits) for bits in (2, 8, 32)}
+    assert {len(records) for records in runs.values()} == {30}
+    sent = {bits: records[-1]["nbytes"] for bits, records in runs.items()}
+    values = 2 * 640 * 1437 * 10  # both ways, in ten epochs of 1,437 images
+    for bits, nbytes in sent.items():
+        assert values * bits / 8 < nbytes < 1.02 * values * bits / 8
+    assert min(records[-1]["accuracy"] for records in runs.values()) > 0.93
+
+
+@pytest.mark.slow
+def test_one_bit_is_worse_and_may_end_early() -> None:
+    records = trained(1)
+    assert records
+    assert max(record["accuracy"] for record in records) < 0.93
+
+
+@pytest.mark.parametrize("bits", [0, 17, 31, 64, 2.5])
+def test_bits_that_there_are_not(bits: Any) -> None:
+    with pytest.raises(ValueError, match=f"bits={bits}: choose 1 to 16, or 32"):
+        train_in_bits(bits)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("once")
+def test_it_moves_by_itself_and_rests_as_a_picture(shown: list[dict[str, Any]]) -> None:
+    panel = Playground(bits=4)
+    panel._ipython_display_()  # trains before it returns, so that a saved notebook is whole
+    moving = [data for data in shown if "text/html" in data]
+    assert len(moving) >= 30
+    assert len({data["text/html"] for data in moving}) >= 30, "the curve moves"
+    assert set(shown[-1]) == {"image/png", "text/plain"}
+    assert shown[-1]["text/plain"] == panel.sentence
+    assert panel.sentence == ("4 bits for each number: 9.2 MB sent, 95.6 % of new digits read")
+    for data in moving[:: len(moving) // 5]:
+        ElementTree.fromstring(data["text/html"])
+
+
+@pytest.mark.later
+@pytest.mark.usefixtures("once")
+def test_the_slider_trains_and_remembers(shown: list[dict[str, Any]]) -> None:
+    panel = Playground()
+    panel.slider.value = 8
+    wait(panel)
+    assert panel.runs[8].done
+    assert not panel.runs[32].done
+    said = panel.sentence
+    panel.slider.value = 1
+    panel.slider.value = 2
+    wait(panel)
+    assert panel.runs[2].done
+    points = list(panel.runs[8].points)
+    panel.slider.value = 8  # nothing is computed again
+    assert not panel._working
+    assert (panel.sentence, panel.runs[8].points) == (said, points)
+    panel._picture.timer.cancel()
+
+
+@pytest.mark.later
+@pytest.mark.usefixtures("once")
+def test_a_run_that_stopped_in_words(shown: list[dict[str, Any]]) -> None:
+    """■ while the first curve grows: no traceback, and the slider works afterwards."""
+    panel = Playground(bits=2)
+    go_on, calls = panel.runs[2].go_on, []
+
+    def interrupted() -> None:
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        go_on()
+
+    panel.runs[2].go_on = interrupted
+    panel._ipython_display_()
+    assert len(panel.runs[2].points) == 3
+    assert set(shown[-1]) == {"image/png", "text/plain"}
+    panel.slider.value = 4
+    wait(panel)
+    assert panel.runs[4].done
+    panel._picture.timer.cancel()
+
+
+@pytest.mark.later
+@pytest.mark.usefixtures("once")
+def test_the_saving_is_told_only_after_both_trainings(shown: list[dict[str, Any]]) -> None:
+    panel = Playground(bits=2)
+    panel._ipython_display_()
+    assert "times fewer" not in panel.draw().svg(), "there is nothing to compare with yet"
+    panel.slider.value = 32
+    wait(panel)
+    assert "times fewer" not in panel.draw().svg()
+    panel.slider.value = 2
+    assert "16 times fewer bytes, " in panel.draw().svg()
+    panel._picture.timer.cancel()
+
+
+def test_where_the_playground_starts() -> None:
+    with pytest.raises(ValueError, match="bits=5 is none of 1, 2, 3, 4, 6, 8, 16, 32"):
+        Playground(bits=5)

@@ -1,0 +1,88 @@
+"""The panel of notebook 08: its numbers are those of a plain function, its picture follows."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from fltoolkit import Party, load, splitnn_mlp
+from fltoolkit.codecs import Pipeline, Quantize, TopK
+from fltoolkit_course.panels import LeakPanel, describe_leak, plot_reconstructions
+from fltoolkit_research.leakage import Noise
+
+pytest.importorskip("ipywidgets", reason='the panel needs it: pip install "fltoolkit[lab]"')
+
+DATA = load("digits").flat()
+MODEL = splitnn_mlp(64, seed=0)
+PARTIES = [Party("alice", MODEL[:2]), Party("bob", MODEL[2:], None, nn.NLLLoss())]
+GIVEN = (PARTIES, DATA.x_train[:150], DATA.x_test[:60], DATA.y_test[:60])
+
+
+def describe(codec: Pipeline | None, **settings: Any) -> Any:
+    parties, auxiliary, victims, labels = GIVEN
+    return describe_leak(parties, codec, auxiliary, victims, labels, **settings)
+
+
+@pytest.mark.later
+def test_a_report_says_what_leaks() -> None:
+    open_link, coarse = describe(None), describe(Pipeline(Noise(5.0), Quantize(2)))
+    assert open_link.explained_variance > 0.8 > 0.3 > coarse.explained_variance
+    assert open_link.dependence > 0.8
+    assert open_link.nbytes == (60 * 128 * 4 + 12) / 60
+    assert coarse.nbytes < open_link.nbytes / 15
+    assert open_link.guess.shape == (60, 64)
+    assert f"explains {open_link.explained_variance:.0%} of the variance" in open_link.sentence
+    assert describe(None).explained_variance == open_link.explained_variance
+
+
+@pytest.mark.later
+def test_positions_alone() -> None:
+    codec = Pipeline(TopK(0.05))
+    whole, positions = describe(codec), describe(codec, positions_only=True)
+    assert whole.nbytes == positions.nbytes
+    assert 0 < positions.explained_variance < whole.explained_variance
+    assert describe(None, positions_only=True).explained_variance == pytest.approx(0, abs=0.02)
+
+
+@pytest.mark.slow
+def test_the_panel_follows_its_controls(shown: list[dict[str, Any]]) -> None:
+    panel = LeakPanel(*GIVEN)
+    panel._ipython_display_()
+    assert set(shown[-1]) == {"image/png", "text/plain"}
+    assert panel.report.explained_variance == describe(None).explained_variance
+    panel.controls["bits"].value = 2
+    panel.controls["sigma"].value = 1
+    panel.controls["fraction"].value = 0.1
+    codec = Pipeline(Noise(1), TopK(0.1), Quantize(2))
+    assert panel.codec == codec
+    assert panel.report.explained_variance == describe(codec).explained_variance
+    assert shown[-1]["text/plain"] == panel.report.sentence
+    assert "TopK(fraction=0.1" in panel._sentence.value
+    panel.controls["positions_only"].value = True
+    assert "positions alone" in panel._sentence.value
+    assert len(shown) == 5
+    before = panel.report
+    panel.controls["positions_only"].value = False
+    panel.controls["positions_only"].value = True
+    assert panel.report is before, "the same setting is not attacked twice"
+
+
+def test_every_control_has_a_name_and_start_values_may_lie_between() -> None:
+    panel = LeakPanel(*GIVEN, bits=5, sigma=0.3)
+    assert all(control.description for control in panel.controls.values())
+    assert panel.codec == Pipeline(Noise(0.3), Quantize(5))
+
+
+def test_pictures() -> None:
+    x = DATA.x_test
+    ax = plot_reconstructions(x, {"a": 3 * x, "b": -x}, num_shown=5)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["originals", "a", "b"]
+    wall = torch.as_tensor(ax.images[0].get_array())
+    assert wall.shape == (3 * 9, 5 * 9)
+    assert float(wall.max()) <= float(x[:5].max())
+    assert torch.equal(wall[:8, :8], x[0].reshape(8, 8))
+    with pytest.raises(ValueError, match="pass 5 or more square images"):
+        plot_reconstructions(x[:, :60], {"a": x[:, :60]}, num_shown=5)
+    with pytest.raises(ValueError, match="no guesses"):
+        plot_reconstructions(x, {})

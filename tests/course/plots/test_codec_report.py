@@ -1,0 +1,125 @@
+"""Codec reports: what a codec does to a tensor and what it costs."""
+
+import copy
+from itertools import pairwise
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import torch
+from course.panels.tensors import normal
+
+from fltoolkit.codecs import Entropy, ErrorFeedback, Pipeline, Quantize, RandomK, Sign, TopK
+from fltoolkit_course.plots import describe_codec, plot_bits, plot_values
+from fltoolkit_course.plots.codec_report import draw_report
+
+
+def test_a_report_by_hand() -> None:
+    x = torch.tensor([0.0, 1.1, 3.0, 3.0])
+    report = describe_codec(x, Pipeline(Quantize(2)), num_bins=3)
+    assert report.num_values == 4
+    assert report.nominal_bits == (4 * 2 + 64) / 4  # two bits each, and the range in two floats
+    assert report.entropy_bits == (1.5 * 4 + 64) / 4  # shares of 1/4, 1/4 and 1/2
+    assert report.largest_error == pytest.approx(0.1)
+    assert report.relative_error == pytest.approx(0.01 / (1.21 + 9 + 9))
+    assert report.edges == (0, 1, 2, 3)
+    assert report.before == (1, 1, 2)
+    assert report.after == (1, 1, 2)
+    assert report.num_beyond == 0
+
+
+@pytest.mark.parametrize(
+    "codec",
+    [
+        Pipeline(),
+        Pipeline(Quantize(4), Entropy()),
+        Pipeline(Quantize(3, stochastic=True)),
+        Pipeline(TopK(0.1), Quantize(4), Entropy()),
+        Pipeline(RandomK(0.1)),
+        Pipeline(Sign()),
+    ],
+    ids=repr,
+)
+def test_a_report_is_what_the_codec_does(codec: Pipeline) -> None:
+    x = normal(50, 40)
+    report, saved = describe_codec(x, codec), copy.deepcopy(codec.state_dict())
+    assert codec.state_dict() == saved, "describing moved the codec's state"
+    assert describe_codec(x, codec) == report
+    rows, message = codec.explain({"x": x}), codec.encode({"x": x})
+    arrived = copy.deepcopy(codec).decode(message)["x"]
+    assert report.nbytes == len(message) == rows[-1].nbytes
+    assert report.real_bits == 8 * len(message) / 2000
+    assert report.largest_error == pytest.approx(float((arrived - x).abs().max()))
+    assert sum(report.before) == sum(report.after) == 2000
+    assert f"{report.real_bits:.2f} bits per value are sent" in report.sentence
+
+
+def test_float32_costs_what_it_costs() -> None:
+    report = describe_codec(normal(100), Pipeline())
+    assert report.nominal_bits == report.entropy_bits == 32
+    assert 32 < report.real_bits < 34
+    assert report.relative_error == report.largest_error == 0
+    assert report.before == report.after
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value", [0.0, -2.5, 1e-30, 3e38])
+def test_constant_tensors_have_a_picture_too(value: float) -> None:
+    report = describe_codec(torch.full((10,), value), Pipeline(Quantize(4)))
+    assert report.relative_error == 0
+    assert max(report.before) == max(report.after) == 10
+    ElementTree.fromstring(draw_report(report, "constant").svg())
+    plot_values(report).figure.canvas.figure.draw_without_rendering()
+
+
+def test_what_arrives_beyond_the_axis_is_said() -> None:
+    report = describe_codec(normal(2000), Pipeline(RandomK(0.01)))
+    assert report.num_beyond > 5
+    assert f"{report.num_beyond:,} values arrive beyond the axis" in report.sentence
+    assert sum(report.after) == 2000
+    span = float(normal(2000).max() - normal(2000).min())
+    assert report.edges[-1] - report.edges[0] <= 2 * span * 1.001
+
+
+def test_dependent_symbols_cost_less_than_the_bound_and_the_report_says_why() -> None:
+    rows = normal(200, 50) * (torch.arange(200) % 2)[:, None]  # every other row is dead
+    report = describe_codec(rows, Pipeline(Quantize(8), Entropy()))
+    assert report.real_bits < report.entropy_bits
+    assert "not independent" in report.sentence
+    assert "not independent" not in describe_codec(normal(10), Pipeline(Quantize(8))).sentence
+
+
+@pytest.mark.parametrize(
+    ("tensor", "codec", "error", "match"),
+    [
+        (normal(3), ErrorFeedback(Pipeline(Quantize(4))), TypeError, "pass the Pipeline inside"),
+        (torch.tensor([1, 2]), Pipeline(Quantize(4)), ValueError, "2 values of torch.int64"),
+        (torch.zeros(0), Pipeline(Quantize(4)), ValueError, "0 values"),
+        (torch.tensor([1.0, float("nan")]), Pipeline(Quantize(4)), ValueError, "NaN"),
+    ],
+)
+def test_what_cannot_be_described(tensor: Any, codec: Any, error: Any, match: str) -> None:
+    with pytest.raises(error, match=match):
+        describe_codec(tensor, codec)
+
+
+def test_bits_of_several_codecs_in_one_picture() -> None:
+    codecs = {"plain": Pipeline(Quantize(4)), "coded": Pipeline(Quantize(4), Entropy())}
+    reports = {name: describe_codec(normal(4000), codec) for name, codec in codecs.items()}
+    ax = plot_bits(reports)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["plain", "coded"]
+    for name, report in reports.items():
+        assert f"{name}: {report.sentence}" in str(ax.get_label())
+        assert f"{report.real_bits:.2f} sent" in [t.get_text() for t in ax.texts]
+    assert plot_bits(reports["plain"]).get_label() == reports["plain"].sentence
+    with pytest.raises(ValueError, match="no reports to plot"):
+        plot_bits({})
+
+
+def test_levels_that_are_equally_far_apart_look_so() -> None:
+    """Bars in the middle of 60 bins were three and four bins apart for 16 levels."""
+    report = describe_codec(torch.linspace(0, 1.7, 500), Pipeline(Quantize(4)))
+    places = [x for x, count in zip(report.places, report.after, strict=True) if count]
+    steps = [b - a for a, b in pairwise(places)]
+    assert len(places) == 16
+    assert max(steps) == pytest.approx(min(steps), rel=1e-5)

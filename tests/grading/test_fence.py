@@ -1,0 +1,398 @@
+"""What an enemy behind the fence tries, as root and as an ordinary user, and what stays whole."""
+
+import ctypes
+import json
+import os
+import platform
+import resource
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ordinary import ordinary
+
+from fltoolkit_grading import audit, fence
+
+psutil = pytest.importorskip("psutil")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fence needs Linux")
+WHO = ["root", "user"] if sys.platform == "linux" and os.geteuid() == 0 else ["user"]
+PYTHON = [sys.executable, "-I", "-S", "-c"]
+IO_URING, KEYCTL = 425, {"x86_64": 250}.get(platform.machine(), 219)
+
+# every line of its output is one thing that worked; TARGET is a folder of the instructor's that can
+# be read, VICTIM a process of the same user, PORT a server, NAME an abstract address
+ENEMY = """
+import ctypes, fcntl, json, os, resource, signal, socket, struct
+TARGET, VICTIM, PORT, NAME, URING, KEYCTL = json.loads(os.read(0, 10_000))
+c = ctypes.CDLL(None, use_errno=True)
+file = os.path.join(TARGET, "grades.csv")
+numbers = sorted({VICTIM, os.getppid()} - {0, 1, os.getpid()})
+def attempt(name, act, *more):
+    try:
+        result = act(*more)
+    except OSError:
+        return
+    if not (isinstance(result, int) and result < 0):
+        print(name, flush=True)
+print("begin", os.path.exists(file), flush=True)
+attempt("chmod", os.chmod, file, 0o777)
+attempt("chmod in C", c.chmod, file.encode(), 0o777)
+attempt("utimes", os.utime, file, (1, 1))
+attempt("setxattr", os.setxattr, file, "user.enemy", b"here")
+attempt("rename", os.rename, file, file + "2")
+attempt("unlink", os.unlink, file)
+attempt("truncate", os.truncate, file, 0)
+attempt("write", open, file, "a")
+attempt("mknod", os.mknod, os.path.join(TARGET, "socket"), 0o140600)
+for pid in numbers:
+    one = (ctypes.c_ulong * 2)(1, 1)
+    attempt("prlimit64", c.prlimit, pid, 0, ctypes.byref(one), None)
+    attempt("sched_setaffinity", os.sched_setaffinity, pid, {0})
+    attempt("setpriority", os.setpriority, os.PRIO_PROCESS, pid, 19)
+    attempt("kill", os.kill, pid, 9)
+    attempt("pidfd_open", c.syscall, 434, pid, 0)
+    attempt("memory", open, f"/proc/{pid}/mem", "rb")
+    a, b = socket.socketpair()
+    attempt("FIOSETOWN", fcntl.ioctl, a, 0x8901, struct.pack("i", pid))
+    attempt("F_SETOWN", fcntl.fcntl, a, fcntl.F_SETOWN, pid)
+try:
+    os.setpriority(os.PRIO_USER, os.getuid(), 10)  # its own processes only
+except OSError:
+    pass
+attempt("connect", socket.create_connection, ("127.0.0.1", PORT), 1)
+attempt("abstract", socket.socket(socket.AF_UNIX).connect, "\\0" + NAME)
+for family in (16, 17, 38, 40):  # netlink, packets, cryptography, and the host of a virtual machine
+    attempt(f"socket {family}", c.socket, family, 1, 0)
+attempt("io_uring", c.syscall, URING, 4, ctypes.create_string_buffer(200))
+attempt("session keys", c.syscall, KEYCTL, 0, -3, 0)
+attempt("new namespace", c.unshare, 0x10000000)
+attempt("mount", c.mount, b"tmpfs", b"/tmp", b"tmpfs", 0, None)
+attempt("terminal", open, "/dev/tty", "w")
+attempt("disk", os.open, "/dev/vda", os.O_RDONLY)
+for place in ("/", "/dev", "/home", "/usr", "/etc", "/proc/sys/kernel", os.path.dirname(TARGET)):
+    attempt(f"file in {place}", open, place + "/enemy", "w")
+attempt("core_pattern", open, "/proc/sys/kernel/core_pattern", "w")
+for secret in ("/etc/shadow", "/root/.bashrc", "/var", "/sys", "/run"):
+    attempt(f"sees {secret}", os.stat, secret)
+if set(os.environ) - {"PATH", "HOME", "TMPDIR", "LANG", "LC_CTYPE", "PWD"}:
+    print("environment", sorted(os.environ))
+if any(int(line.split()[1], 16) for line in open("/proc/self/status") if line.startswith("Cap")):
+    print("capabilities")
+pids = []
+try:
+    while len(pids) < 300:
+        pids.append(os.fork())
+        if pids[-1] == 0:
+            signal.pause()
+    print("forks")
+except OSError:
+    pass
+for pid in pids:
+    os.kill(pid, 9)
+wrote, held = 0, []
+for place in (".", "/tmp", "/dev/shm"):
+    for number in range(100):
+        try:
+            held.append(open(f"{place}/{number}", "wb", buffering=0))
+            os.unlink(held[-1].name)  # deleted, but still open
+            while True:
+                wrote += held[-1].write(bytes(1 << 16))
+        except OSError as error:
+            if error.errno == 28:
+                break
+if wrote > 2 << 20:
+    print("filled", wrote)
+try:
+    bytearray(3 << 30)
+    print("memory")
+except MemoryError:
+    pass
+print("end", flush=True)
+os.read(0, 1)  # until the grader has looked
+"""
+
+# the grader: it starts the enemy and says what the enemy could do
+GRADER = """
+import json, sys
+from fltoolkit_grading import fence
+code, about, target = json.load(sys.stdin)
+bounds = fence.Bounds(memory=2 << 30, processes=64, space=2 << 20)
+python = [sys.executable, "-I", "-S", "-c"]
+enemy = fence.start([*python, code], bounds=bounds, readable=[target])
+enemy.stdin.write(json.dumps(about).encode())
+found = []
+while line := enemy.stdout.readline():
+    found.append(line.decode().strip())
+    enemy.look()
+    if found[-1] == "end":
+        enemy.stdin.close()
+enemy.process.wait()
+print(json.dumps([found, enemy.stop(), enemy.memory, enemy.cpu_seconds]))
+"""
+
+
+@pytest.fixture
+def target() -> Iterator[Path]:
+    """A folder that every user can read, with a file whose mode and times can be compared."""
+    folder = Path(tempfile.mkdtemp())  # not pytest's, which is closed: the fence alone must hold
+    folder.chmod(0o755)
+    (folder / "grades.csv").write_text("ana,11\n")
+    yield folder
+    shutil.rmtree(folder)
+
+
+def with_a_secret_key() -> None:
+    """Give this process a session of its own with a key in it, as a login does."""
+    libc = ctypes.CDLL(None)
+    libc.syscall(KEYCTL, 1, None)
+    libc.syscall(KEYCTL - 2, b"user", b"secret", b"hidden", 6, -3)
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_an_enemy_reaches_nothing(who, target):
+    """Files, processes, keys and networks that belong to the user who grades."""
+    if why := fence.missing():
+        pytest.skip(why)
+    python = [sys.executable, "-c"]
+    as_who = (lambda *c: ordinary(*c, writable=str(target))) if who == "user" else lambda *c: [*c]
+    command = as_who(*python, GRADER)
+    victim = subprocess.Popen(as_who(*PYTHON, "import time; time.sleep(600)"))
+    server, local = socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_UNIX)
+    name = f"fltoolkit-{os.getpid()}"
+    local.bind(f"\0{name}")
+    local.listen()
+    server.settimeout(0)
+    local.settimeout(0)
+    before = (target / "grades.csv").stat()
+    process = psutil.Process(victim.pid)
+    limits = resource.prlimit(victim.pid, resource.RLIMIT_CPU)
+    kept = (process.nice(), process.cpu_affinity())
+    about = [str(target), victim.pid, server.getsockname()[1], name, IO_URING, KEYCTL]
+    done = subprocess.run(
+        command,
+        input=json.dumps([ENEMY, about, str(target)]),
+        capture_output=True,
+        text=True,
+        env={**os.environ, "SECRET": "1"},
+        preexec_fn=with_a_secret_key,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found, code, memory, seconds = json.loads(done.stdout)
+    assert found == ["begin True", "end"]
+    assert (code, memory > 0, seconds > 0) == (0, True, True)
+    after = (target / "grades.csv").stat()
+    assert (after.st_mode, after.st_mtime_ns, after.st_uid) == (
+        before.st_mode,
+        before.st_mtime_ns,
+        before.st_uid,
+    )
+    assert os.listdir(target) == ["grades.csv"]
+    assert (target / "grades.csv").read_text() == "ana,11\n"
+    assert os.listxattr(target / "grades.csv") == []
+    assert victim.poll() is None
+    assert (process.nice(), process.cpu_affinity()) == kept
+    assert resource.prlimit(victim.pid, resource.RLIMIT_CPU) == limits
+    for each in (server, local):
+        with pytest.raises(BlockingIOError):
+            each.accept()
+        each.close()
+    victim.kill()
+    victim.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("call", "answer"),
+    [
+        (f"c.syscall({KEYCTL}, 11, c.syscall({KEYCTL}, 10, -3, b'user', b'secret', 0), b, 99)", -1),
+        ("c.socket(40, 1, 0)", -1),
+        (f"c.syscall({IO_URING}, 4, b)", -1),
+    ],
+    ids=["keys", "the host of a virtual machine", "io_uring"],
+)
+def test_the_filter_stops_what_namespaces_do_not(call, answer):
+    """Each attack works without the filter, where this Linux has what is attacked."""
+    if why := fence.missing():
+        pytest.skip(why)
+    code = (
+        f"import ctypes; c = ctypes.CDLL(None); b = ctypes.create_string_buffer(200); print({call})"
+    )
+    grader = (
+        "import sys; from fltoolkit_grading import fence\n"
+        "if sys.argv[1:]: fence._program = lambda machine: bytes.fromhex('060000000000ff7f')\n"
+        f"p = fence.start({[*PYTHON, code]!r}); print(p.stdout.read().decode()); p.stop()"
+    )
+
+    def result(*more: str) -> int:
+        command = [sys.executable, "-c", grader, *more]
+        done = subprocess.run(
+            command, capture_output=True, text=True, preexec_fn=with_a_secret_key, check=True
+        )
+        return int(done.stdout)
+
+    assert result() == answer
+    if result("without") == answer:
+        pytest.skip("this Linux has nothing to attack here")
+
+
+def fenced(code: str, **bounds: int) -> fence.Fenced:
+    if why := fence.missing():
+        pytest.skip(why)
+    return fence.start([*PYTHON, code], bounds=fence.Bounds(**bounds))
+
+
+def until_excess(program: fence.Fenced) -> str:
+    until = time.monotonic() + 600
+    while time.monotonic() < until:
+        if excess := program.look():
+            program.stop()
+            return excess
+        time.sleep(0.05)
+    raise AssertionError("nothing was found in 10 minutes")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "bounds", "excess"),
+    [
+        (
+            "import os\nfor k in range(10**7): os.mknod(f's{k}', 0o140600)",
+            {"files": 1000},
+            "more than 1,000 files",
+        ),
+        (
+            "import os, time\nfor _ in range(3): os.fork()\nx = bytearray(b'1') * (60 << 20)\n"
+            "time.sleep(600)",
+            {"memory": 300 << 20},
+            "of memory",
+        ),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)", {}, "stopped itself"),
+    ],
+    ids=["sockets", "memory of all", "stops"],
+)
+def test_what_exceeds_a_bound_is_seen(code, bounds, excess):
+    assert excess in until_excess(fenced(code, **bounds))
+
+
+def test_nothing_is_left_when_the_starter_is_killed():
+    """SIGKILL leaves no time to clean up."""
+    if why := fence.missing():
+        pytest.skip(why)
+    code = (
+        "import sys, time; from fltoolkit_grading import fence\n"
+        f"fence.start({[*PYTHON, 'import time; print(1, flush=True); time.sleep(600)']!r}"
+        ").stdout.readline()\nprint('started', flush=True); time.sleep(600)"
+    )
+    starter = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert starter.stdout is not None
+    assert starter.stdout.readline() == b"started\n"
+    found = psutil.Process(starter.pid).children(recursive=True)
+    assert len(found) > 2
+    starter.kill()
+    starter.wait()
+    starter.stdout.close()
+    _, alive = psutil.wait_procs(found, timeout=300)
+    assert not alive
+
+
+def test_a_program_talks_through_its_pipes_and_ends_with_its_code():
+    program = fenced("import sys; print(sys.stdin.read()[::-1]); sys.exit(7)")
+    program.stdin.write(b"hello")
+    program.stdin.close()
+    assert program.stdout.read() == b"olleh\n"
+    program.process.wait(300)
+    assert program.stop() == 7
+
+
+def test_a_missing_fence_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert "sudo apt install bubblewrap" in fence.missing()
+    monkeypatch.setattr(platform, "machine", lambda: "pdp11")
+    assert "'pdp11'" in fence.missing()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    for word in ("WSL2", "Codespace", "dev container"):
+        assert word in fence.missing()
+    with pytest.raises(OSError, match="WSL2"):
+        fence.start(["true"])
+
+
+def test_a_fence_that_this_machine_refuses_says_why(monkeypatch):
+    """As in a container, or in Ubuntu 24.04 as it is installed."""
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed (apt install bubblewrap)")
+    fence._trial.cache_clear()
+    monkeypatch.setattr(fence, "_command", lambda *_: ["bwrap", "--no-such-option"])
+    try:
+        why = fence.missing()
+    finally:
+        fence._trial.cache_clear()
+    for words in ("Unknown option --no-such-option", "apparmor_restrict", "0.8 or newer"):
+        assert words in why
+
+
+@pytest.mark.parametrize("machine", sorted(fence._MACHINES))
+def test_every_jump_of_the_filter_stays_inside(machine):
+    """The machines that are not here, too."""
+    code = fence._program(machine)
+    lines = [code[k : k + 8] for k in range(0, len(code), 8)]
+    for place, line in enumerate(lines):
+        if line[0] in (0x15, 0x35):
+            assert place + 1 + max(line[2], line[3]) < len(lines)
+    assert lines[-1][0] == 0x06
+
+
+def test_the_numbers_of_calls_are_linuxs_own():
+    headers = {
+        "x86_64": "/usr/include/x86_64-linux-gnu/asm/unistd_64.h",
+        "aarch64": "/usr/include/asm-generic/unistd.h",
+    }
+    for machine, path in headers.items():
+        if not Path(path).exists():
+            pytest.skip(f"{path} is not here (apt install linux-libc-dev)")
+        text = Path(path).read_text()
+        names = ("socket", "keyctl", "add_key", "request_key")
+        for name, number in zip(names, fence._MACHINES[machine][1:], strict=True):
+            assert f"#define __NR_{name} {number}\n" in text
+        assert f"#define __NR_io_uring_setup {fence._IO_URING}\n" in text
+
+
+def test_packages_are_covered_by_every_path_to_them(tmp_path, monkeypatch):
+    """As where a virtual environment is a link."""
+    if why := fence.missing():
+        pytest.skip(why)
+    (tmp_path / "link").symlink_to(sys.prefix)
+    places = [f"{path}/lib/py*/*-packages/*" for path in (tmp_path / "link", sys.prefix)]
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "link"))
+    code = f"import glob; print(*map(glob.glob, {places}))"
+    program = fence.start([*PYTHON, code], packages=["numpy"])
+    for found in program.stdout.read().decode().split("] ["):
+        assert found.count(",") == 0
+        assert "-packages/numpy" in found
+    program.stop()
+
+
+def test_of_a_checkout_only_packages_are_readable():
+    """The masters lie beside them."""
+    ours = {os.path.realpath(path) for path in fence.packages()}
+    root = Path(fence.__file__).parents[1]
+    assert ours == {str(path.parent.resolve()) for path in root.glob("fltoolkit*/__init__.py")}
+    heard: list[str] = []
+    hook = audit.hook("/tmp/home", heard.append)
+    hook("open", (fence.__file__, "r", 0))
+    assert heard == []
+    hook("open", (str(root / "notebooks" / "assignments" / "1_splitnn_by_hand.ipynb"), "r", 0))
+    assert heard == ["read outside"]
+
+
+def test_only_what_is_needed_is_readable():
+    paths = fence.always_readable()
+    assert not {"/", "/etc", "/home", "/root", "/tmp", "/var", str(Path.home())} & {*paths}
+    assert all(stat.S_ISDIR(os.stat(p).st_mode) or "/etc/" in p for p in paths if os.path.exists(p))

@@ -1,0 +1,507 @@
+"""One batch with every honest and hostile submission, graded once; the tests read what came out."""
+
+import csv
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hostile import AGAIN_AS_USER, CASES, Desk, saved
+from hostile_others import TRIED
+from ordinary import ordinary
+
+from fltoolkit_grading import cli, fence, gradebook, grading
+from fltoolkit_grading.grading import AGAIN, UNFENCED, Grade, Limits, grade
+from fltoolkit_grading.kernel import frame
+from fltoolkit_grading.master import _seed_of, load_master
+
+worker = pytest.importorskip("fltoolkit_grading.worker")
+
+MASTERS = Path(__file__).parents[2] / "notebooks" / "assignments"
+MASTER = MASTERS / "1_splitnn_by_hand.ipynb"
+LIMITS = Limits(cell_seconds=4)
+SAID = {"untidy": "No space left", "attacks": "by handle: 0"}
+slow = pytest.mark.slow
+fenced = pytest.mark.skipif(bool(fence.missing()), reason=fence.missing())
+
+
+@pytest.fixture(scope="session")
+def master():
+    return load_master(MASTER)
+
+
+@pytest.fixture(scope="session")
+def listener() -> Iterator[SimpleNamespace]:
+    """A server on this machine, and who has called it."""
+    server, callers = socket.create_server(("127.0.0.1", 0)), []
+
+    def answer() -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            callers.append("called")
+            connection.close()
+
+    threading.Thread(target=answer, daemon=True).start()
+    yield SimpleNamespace(port=server.getsockname()[1], callers=callers)
+    server.close()
+
+
+def contents(folder: Path) -> dict[str, tuple[object, ...]]:
+    """What can be changed of each file: content, mode, time of change, attributes."""
+    return {
+        path.name: (path.read_bytes(), path.stat().st_mode, path.stat().st_mtime_ns)
+        for path in folder.iterdir()
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="session")
+def batch(master, listener, tmp_path_factory):
+    """All cases, handed in and graded two at a time."""
+    folder = Path(tempfile.mkdtemp())  # not pytest's, which is closed: the fence alone must hold
+    folder.chmod(0o755)
+    desk = Desk(master, folder, listener.port)
+    for name, case in CASES.items():
+        content = case.make(desk)
+        if content is not None:
+            (folder / f"{name}.ipynb").write_bytes(content)
+    before = contents(folder)
+    out = tmp_path_factory.mktemp("grades")
+    runs = tempfile.mkdtemp()  # short, since a socket's path must be
+    os.chmod(runs, 0o711)
+    before_that = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in the background of a script
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(tempfile, "tempdir", runs)
+        patch.setattr(grading, "PATIENCE", 50)  # others may keep this machine busy
+        results = grade(folder, master, out, jobs=2, limits=LIMITS)
+    signal.signal(signal.SIGINT, before_that)
+    left = os.listdir(runs)
+    shutil.rmtree(runs, ignore_errors=True)
+    gradebook.write(master, results, out)
+    found = {result.student: result for result in results}
+    yield SimpleNamespace(results=found, before=before, folder=folder, out=out, left=left)
+    subprocess.run(["rm", "-rf", "--", folder], check=True)  # a folder in it is too deep for Python
+
+
+def differences(results: dict[str, Grade]) -> list[object]:
+    """The results that are not as their case says."""
+    return [
+        (name, result.total, result.status, result.notes, result.output)
+        for name, result in results.items()
+        if result.total != CASES[name].points
+        or not all(n in "; ".join([result.status, *result.notes]) for n in CASES[name].named)
+        or SAID.get(name, "") not in result.output.get("a1-split-step", "")
+    ]
+
+
+@slow
+@fenced
+@pytest.mark.parametrize("name", CASES)
+def test_points_and_name(batch, name):
+    assert not differences({name: batch.results[name]})
+
+
+@slow
+@fenced
+@pytest.mark.parametrize("number", TRIED)
+def test_right_answers_get_all_points_and_hostile_ones_none(number, tmp_path, monkeypatch):
+    """In the assignments after the first; nobody who is honest is accused."""
+    monkeypatch.setattr(grading, "PATIENCE", 50)
+    (path,) = MASTERS.glob(f"{number}_*.ipynb")
+    master, tried = load_master(path), TRIED[number]
+    (tmp_path / "in").mkdir()
+    desk = Desk(master, tmp_path, 1)
+    assert tried.answers.keys() == desk.solutions.keys()
+    written = {task.id: "My reasons." for task in master.tasks if task.manual}
+    first = next(iter(desk.solutions))
+    plots = f"%matplotlib inline\nfrom fltoolkit import plots\n{desk.solutions[first]}"
+    answers = desk.solutions | written | {first: plots}
+    (tmp_path / "in" / "ana.ipynb").write_bytes(saved(desk.notebook(answers)))
+    (tmp_path / "in" / "mallory.ipynb").write_bytes(saved(desk.notebook(tried.answers)))
+    ana, mallory = grade(tmp_path / "in", master, tmp_path / "out", jobs=2, limits=LIMITS)
+    points = sum(task.points for task in master.tasks if not task.manual)
+    assert (ana.total, ana.status, ana.notes) == (points, "graded", [])
+    said = "; ".join([mallory.status, *mallory.notes])
+    assert mallory.total == 0, mallory
+    assert all(words in said for words in tried.named), said
+
+
+@slow
+@fenced
+def test_nobody_left_the_room(batch, listener):
+    assert contents(batch.folder) == batch.before  # nothing was written, nothing unpickled
+    assert listener.callers == []
+    assert batch.left == []
+
+
+_AS_USER = """
+import json, sys
+from dataclasses import asdict
+from fltoolkit_grading import Limits, grade, grading
+grading.PATIENCE = 50
+folder, master, out, limits = sys.argv[1:]
+results = grade(folder, master, out, limits=Limits(**json.loads(limits)), jobs=2)
+print(json.dumps([asdict(result) for result in results]))
+"""
+
+
+@slow
+@fenced
+@pytest.mark.skipif(not fence.missing() and os.geteuid() != 0, reason="the batch is this user's")
+def test_an_ordinary_user_grades_behind_the_same_fence(master, listener):
+    """The batch above was graded by root."""
+    home = Path(tempfile.mkdtemp())
+    home.chmod(0o755)
+    folder = home / "in"
+    folder.mkdir()
+    desk = Desk(master, folder, listener.port)
+    for name in AGAIN_AS_USER:
+        (folder / f"{name}.ipynb").write_bytes(CASES[name].make(desk))
+    before = {p.name: (p.read_bytes(), p.stat().st_mode) for p in folder.iterdir()}
+    calls = len(listener.callers)
+    about = (str(folder), str(MASTER), str(home / "out"), json.dumps(asdict(LIMITS)))
+    command = ordinary(sys.executable, "-c", _AS_USER, *about, writable=str(home))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    results = [Grade(**about) for about in json.loads(done.stdout.splitlines()[-1])]
+    assert not differences({result.student: result for result in results})
+    assert {p.name: (p.read_bytes(), p.stat().st_mode) for p in folder.iterdir()} == before
+    assert len(listener.callers) == calls
+    shutil.rmtree(home)
+
+
+@slow
+@fenced
+def test_everybody_is_in_the_gradebook(batch):
+    with open(batch.out / "gradebook.csv", newline="") as file:
+        rows = {row["student"]: row for row in csv.DictReader(file)}
+    assert set(rows) == set(CASES)
+    assert rows["honest"]["total"] == "11"
+    assert batch.results["honest"].notes == ["not answered: a1-privacy"]
+    assert float(rows["endless"]["a1-step-weights"]) == 0
+    assert float(rows["endless"]["a1-epoch-bill-check"]) == 3
+    assert rows["honest"]["a1-privacy"] == ""  # nobody has read it yet
+    table = json.loads((batch.out / "gradebook.json").read_text())
+    assert [row["student"] for row in table] == sorted(CASES)
+    assert all(row["maximum"] == 12 for row in table)
+
+
+@slow
+@fenced
+def test_feedback_shows_no_hidden_check(batch, master):
+    for name in CASES:
+        page = (batch.out / "feedback" / f"{name}.html").read_text()
+        assert "affordable_steps(b, batch, cut)" not in page, name
+        assert "SEED %" not in page, name
+        for check in master.ids("hidden"):
+            seed = str(_seed_of(int(batch.results[name].key or "0", 16), check))
+            assert seed not in page, name
+            assert seed not in (batch.out / "feedback" / f"{name}.ipynb").read_text(), name
+        for note in ("worth a look", "tried:", "handed in as", "(code"):
+            assert note not in page, name
+    assert "root:" not in (batch.out / "feedback" / "attacks.html").read_text()
+    page = (batch.out / "feedback" / "endless.html").read_text()
+    assert "0 of 3 points" in page
+    assert "3 of 3 points" in page
+    assert "Do both halves move" in page  # the hint
+    json.loads((batch.out / "feedback" / "endless.ipynb").read_text())
+    summary = (batch.out / "summary.html").read_text()
+    assert "attacks" in summary
+
+
+@slow
+@fenced
+def test_the_secret_is_for_the_owner_only(batch):
+    assert (batch.out / "seed.json").stat().st_mode & 0o077 == 0
+    assert all(p.stat().st_mode & 0o077 == 0 for p in (batch.out / "results").iterdir())
+
+
+@slow
+@fenced
+def test_grading_again_grades_what_is_new(batch, master, tmp_path):
+    """A result is kept while submission, master and seed are the same."""
+    stamps = {p.name: p.stat().st_mtime_ns for p in (batch.out / "results").iterdir()}
+    (batch.folder / "stub.ipynb").write_bytes(b"nothing")
+    try:
+        results = grade(batch.folder, master, batch.out, limits=LIMITS)
+    finally:
+        (batch.folder / "stub.ipynb").write_bytes(batch.before["stub.ipynb"][0])
+    changed = {
+        p.name for p in (batch.out / "results").iterdir() if p.stat().st_mtime_ns != stamps[p.name]
+    }
+    # what may have been the machine's doing is tried again
+    assert changed == {"stub.json"} | {
+        f"{r.student}.json" for r in results if r.status.startswith(AGAIN)
+    }
+    assert {r.student: r.total for r in results} == {k: r.total for k, r in batch.results.items()}
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "same"),
+    [
+        ("a 1", "a 1", True),
+        ("a 1", "a 2", False),
+        ("a 1", "a 1.0", False),
+        ("1.00000000e+00", "1.00000001e+00", True),
+        ("1.00000000e+00", "1.01e+00", False),
+        ("1.0", "nan", False),
+        ("1.0 2.0", "1.0", False),
+        ("1.0", "1.0 2.0", False),
+        ("a\nb", "a b", True),
+        ("1e308", "1e999", False),
+    ],
+)
+def test_what_counts_as_the_same(expected, got, same):
+    assert worker.same_output(expected, got) is same
+
+
+def test_limits_are_checked():
+    assert not Limits(fenced=False).fenced
+    with pytest.raises(ValueError, match="above 0"):
+        Limits(cell_seconds=float("nan"))
+    with pytest.raises(ValueError, match="1 GiB"):
+        Limits(memory=1000)
+
+
+# ------------------------------------------------------------- the worker, without a real kernel
+
+
+class Pretended:
+    """A fenced program that does what a test says, ten times per second of a clock that it sets."""
+
+    def __init__(self, act):
+        self.act, self.cpu_seconds, self.memory, self.now, self.started = act, 0.0, 1, 0.0, False
+        (commands, stdin), (stdout, self.results) = os.pipe(), os.pipe()
+        self.commands = os.fdopen(commands, "rb", 0)
+        self.stdin, self.stdout = os.fdopen(stdin, "wb", 0), os.fdopen(stdout, "rb", 0)
+        os.set_blocking(self.results, False)
+        self.process = SimpleNamespace(wait=lambda seconds: None)
+
+    def send(self, kind: bytes, text: str = "") -> None:
+        os.write(self.results, frame(kind, text))
+
+    def look(self) -> str:
+        self.act(self)
+        return ""
+
+    def stop(self) -> int:
+        return 0
+
+
+@pytest.fixture
+def pretend(monkeypatch):
+    """Makes a worker's kernel of `Pretended`; its clock moves when there is nothing to read."""
+
+    def make(act):
+        program, events = Pretended(act), []
+        real = select.select
+
+        def wait(reads, writes, other, seconds):
+            found = real(reads, writes, other, 0)
+            program.now += 0.0 if any(found) else seconds
+            return found
+
+        monkeypatch.setattr(fence, "start", lambda *_, **__: program)
+        monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: program.now))
+        monkeypatch.setattr(worker, "select", SimpleNamespace(select=wait))
+        job = {"unfenced": False, "fonts": [], "bounds": {}, "output": 1000, "patience": 5}
+        job |= {"cell_seconds": 2.0, "total_seconds": 10.0, "start_seconds": 300.0}
+        return program, worker.Kernel(job, lambda **event: events.append(event)), events
+
+    return make
+
+
+def ready(program: Pretended, after: float = 0.0) -> bool:
+    if not program.started and program.now > after:
+        program.started = True
+        program.send(b"r")
+        program.cell = program.now
+    return program.started
+
+
+def test_the_clock_begins_when_the_kernel_is_ready(pretend):
+    """A kernel that takes four minutes to start, on a busy machine, costs nothing."""
+
+    def act(program):
+        if ready(program, after=240) and program.now > program.cell + 1:
+            program.send(b"d", "0")
+
+    program, kernel, _ = pretend(act)
+    number = kernel.execute_cell_input("x = 1")
+    kernel.await_reply(number, 2.0)
+    assert program.now > 240
+
+
+def test_waiting_for_a_processor_costs_nothing(pretend):
+    """1 s of computing takes 9 s, where the limit is 2 s."""
+
+    def act(program):
+        if ready(program):
+            program.cpu_seconds = (program.now - program.cell) / 9
+            if program.cpu_seconds >= 1:
+                program.send(b"d", "0")
+
+    program, kernel, _ = pretend(act)
+    kernel.await_reply(kernel.execute_cell_input("x = 1"), 2.0)
+    assert program.now > 8
+
+
+@pytest.mark.parametrize(("speed", "seconds"), [(1.0, 2), (0.0, 10)], ids=["computes", "sleeps"])
+def test_what_does_not_end_is_stopped(pretend, speed, seconds):
+    """After its processor time, or five times as much real time; if it does not obey, for good."""
+
+    def act(program):
+        if ready(program):
+            program.cpu_seconds = (program.now - program.cell) * speed
+
+    program, kernel, _ = pretend(act)
+    number, began = kernel.execute_cell_input("while True: pass"), program.now
+    with pytest.raises(worker.queue.Empty):
+        kernel.await_reply(number, 2.0)
+    assert seconds <= program.now - began < seconds + 1
+    with pytest.raises(worker.Ended):
+        kernel.interrupt()
+    assert kernel.ended == worker.TIME_UP
+    assert b"i\0\0\0\0" in program.commands.read(1000)
+
+
+def test_all_that_a_kernel_can_send_is_bounded(pretend):
+    """Output, an error, attempts of any name, and a frame that says it is 8 MB long."""
+
+    def act(program):
+        if not ready(program) or program.now < program.cell:
+            return
+        for k in range(20):
+            program.send(b"o", "y" * 999)
+            program.send(b"a", f"invented {program.now} {k}")
+        program.send(b"e", "E" * 10_000)
+        if program.now > 3:
+            os.write(program.results, b"o" + (8 << 20).to_bytes(4, "little") + bytes(1000))
+
+    _, kernel, events = pretend(act)
+    number = kernel.execute_cell_input("x = 1")
+    with pytest.raises(worker.Ended):
+        kernel.await_reply(number, 10.0)
+    assert kernel.ended == "it sent what no kernel sends"
+    assert [event["word"] for event in events] == ["forge results"]
+    assert sum(map(len, kernel.output)) <= 1000 < kernel.kept
+    assert len(kernel.error) <= 500
+    assert len(kernel.buffer) < 200_000
+
+
+# ------------------------------------------------------------------------- what the grader says
+
+
+@slow
+@fenced
+def test_a_kernel_that_does_not_start_is_nobodys_fault(master, tmp_path, monkeypatch):
+    """No points are taken, and the next run grades it again."""
+    path = tmp_path / "ana.ipynb"
+    path.write_bytes(saved(Desk(master, tmp_path, 1).honest()))
+    monkeypatch.setattr(grading, "START_SECONDS", 0.01)
+    result = grading.grade_one("ana", path, master, 1, dict.fromkeys(master.ids("hidden"), "x"))
+    assert result.status.startswith(f"{AGAIN}: the kernel did not start: ")
+    assert "not ready after" in result.status
+
+
+@fenced
+def test_nothing_is_graded_where_students_could_read_it(master, tmp_path, monkeypatch):
+    """As when the course's folder is itself a virtual environment."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "ana.ipynb").write_text("")
+    assert fence.missing() == ""  # found out before the change
+    monkeypatch.setattr(fence, "always_readable", lambda: ["/usr", str(tmp_path)])
+    with pytest.raises(ValueError, match="every student's code can read: move it"):
+        grade(folder, master, tmp_path / "out")
+
+
+def test_a_worker_that_ends_is_nobodys_fault(master, tmp_path, monkeypatch):
+    path = tmp_path / "ana.ipynb"
+    path.write_bytes(saved(Desk(master, tmp_path, 1).honest()))
+    monkeypatch.setattr(sys, "executable", shutil.which("true"))
+    monkeypatch.setattr(grading, "_font_lists", list)
+    monkeypatch.setattr(grading, "_idle", [])
+    result = grading.grade_one("ana", path, master, 1, dict.fromkeys(master.ids("hidden"), "x"))
+    assert result.status == f"{AGAIN}: the grader's process ended (is memory or disk space short?)"
+    assert result.total == 0
+
+
+def test_without_bubblewrap_the_instructor_learns_what_to_do(master, tmp_path, monkeypatch, capsys):
+    path = tmp_path / "in" / "ana.ipynb"
+    path.parent.mkdir()
+    path.write_bytes(saved(Desk(master, tmp_path, 1).honest()))
+    monkeypatch.setattr(fence, "missing", lambda: "bubblewrap is not installed. sudo apt install")
+    out = tmp_path / "out"
+    code = cli.main(["grade", str(path.parent), "--assignment", str(MASTER), "--out", str(out)])
+    assert code == 2
+    said = capsys.readouterr().err
+    assert "sudo apt install" in said
+    assert "--no-fence" in said
+    assert not out.exists()
+
+
+@slow
+def test_without_a_fence_every_line_says_so(master, tmp_path, capsys):
+    path = tmp_path / "in" / "ana.ipynb"
+    path.parent.mkdir()
+    path.write_bytes(saved(Desk(master, tmp_path, 1).honest()))
+    out = tmp_path / "out"
+    about = ["--assignment", str(MASTER), "--out", str(out), "--no-fence"]
+    assert cli.main(["grade", str(path.parent), *about]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any("11 of 11" in line for line in lines)
+    assert all(line.startswith("[no fence] ") for line in lines)
+    assert UNFENCED in (out / "gradebook.csv").read_text()
+    assert UNFENCED in (out / "feedback" / "ana.html").read_text()
+    assert UNFENCED in (out / "summary.html").read_text()
+
+
+@slow
+@fenced
+def test_what_was_begun_ends_with_a_grader_that_was_killed(master, tmp_path):
+    """SIGKILL leaves no time to clean up, and no worker and no kernel behind."""
+    import psutil
+
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "ana.ipynb").write_bytes(saved(Desk(master, tmp_path, 1).honest()))
+    code = (
+        "from fltoolkit_grading import grade\n"
+        f"grade({str(folder)!r}, {str(MASTER)!r}, {str(tmp_path / 'out')!r})"
+    )
+    grader = subprocess.Popen([sys.executable, "-c", code])
+
+    def is_kernel(process: psutil.Process) -> bool:
+        try:
+            return process.name() != "bwrap" and "fltoolkit_grading.kernel" in process.cmdline()
+        except psutil.Error:
+            return False
+
+    found: list[psutil.Process] = []
+    for _ in range(12_000):
+        found = psutil.Process(grader.pid).children(recursive=True)
+        if any(map(is_kernel, found)):
+            break
+        time.sleep(0.05)
+    grader.kill()
+    grader.wait()
+    assert any(map(is_kernel, found)) or len(found) > 3
+    _, alive = psutil.wait_procs(found, timeout=300)
+    assert not alive

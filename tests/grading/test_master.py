@@ -1,0 +1,758 @@
+"""The course's assignments: releases without solutions, full marks, exact prices of mistakes.
+
+Here the assembled notebooks are run in this process, cell by cell, which is quick; test_grading.py
+runs them where students' answers run.
+"""
+
+import copy
+import json
+import re
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+from playing import FOLDER, NUMBERS, PATHS, lost, master_of, outputs, play, solutions
+from wrong_answers import WRONG
+
+from fltoolkit_course import fingerprint
+from fltoolkit_grading import cli as assignment_cli
+from fltoolkit_grading import gradebook, grading
+from fltoolkit_grading import master as assignment
+from fltoolkit_grading.grading import Grade, find_submissions
+from fltoolkit_grading.looks import alike
+from fltoolkit_grading.master import (
+    AssignmentError,
+    assemble,
+    collect,
+    kind_of,
+    load_master,
+    own_numbers,
+    text_of,
+)
+from fltoolkit_grading.names import handed_in_as, match
+from fltoolkit_grading.reading import num_parts
+from fltoolkit_grading.worker import same_output
+
+
+def test_there_are_eight():
+    assert NUMBERS == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("seed", [0, 1, 2**40 + 7])
+def test_the_right_answer_has_full_marks(number, seed):
+    master = master_of(number)
+    assert lost(master, solutions(master), seed) == set()
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_no_answer_has_no_points(number):
+    master = master_of(number)
+    stubs = {c["id"]: c["source"] for c in assignment.release(master)["cells"]}
+    assert lost(master, stubs, 3) == set(master.ids("hidden"))
+    assert lost(master, {}, 3) == set(master.ids("hidden"))
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_another_seed_prints_something_else(number):
+    master = master_of(number)
+    one, two = (outputs(master, None, seed) for seed in (1, 2))
+    for name in master.ids("hidden"):
+        assert one[name].strip()
+        assert not same_output(one[name], two[name])
+
+
+@pytest.mark.later
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda w: f"{w.assignment}: {w.name}")
+def test_what_a_mistake_costs(wrong):
+    master = master_of(wrong.assignment)
+    answers = solutions(master)
+    if isinstance(wrong.source, tuple):
+        old, new = wrong.source
+        assert answers[wrong.answer].count(old) >= 1
+        answers[wrong.answer] = answers[wrong.answer].replace(old, new)
+    else:
+        answers[wrong.answer] = wrong.source
+    for seed in (5, 6):
+        assert lost(master, answers, seed) == wrong.lost
+    said = play(assemble(master, answers, 5))
+    opens = [said[name] for name in master.ids("check")]
+    assert any(isinstance(x, Exception) or ": not " in x for x in opens), "no open check noticed"
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_release(number):
+    master = master_of(number)
+    text = json.dumps(assignment.release(master))
+    for mark in ("SOLUTION", "HIDDEN TESTS", "Marking guide"):
+        assert mark not in text
+    released = {cell["id"]: cell for cell in assignment.release(master)["cells"]}
+    assert list(released) == [cell["id"] for cell in master.cells]
+    for name in master.ids("answer"):
+        assert "NotImplementedError" in released[name]["source"]
+        body = solutions(master)[name].split("### BEGIN SOLUTION")[1].split("### END")[0]
+        for line in filter(str.strip, body.splitlines()):
+            assert line.strip() not in released[name]["source"]
+    assert sum(task.points for task in master.tasks) == 12
+    assert all(task.hint for task in master.tasks if not task.manual)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_each_student_may_have_numbers_of_their_own(number):
+    """In the release and when it is graded; every open check is content with the solution."""
+    master = master_of(number)
+    for numbers in (None, own_numbers("Ana Arm"), own_numbers("7254321")):
+        notebook = assignment.release(master, numbers=numbers)
+        seed = f"SEED = {1 if numbers is None else numbers} "
+        assert seed in "".join(text_of(cell) for cell in notebook["cells"])
+        found = collect(master, notebook)
+        assert found.numbers == numbers
+        assert not [note for note in found.notes if "not answered" not in note]
+        said = play(assemble(master, None, 1, numbers=numbers))
+        opens = "".join(said[name] for name in master.ids("check"))
+        assert ": right" in opens
+        assert "not yet" not in opens
+
+
+def test_numbers_in_a_file_are_not_trusted():
+    master = master_of(1)
+    for bad in ("1; import os", -1, 10**9, True, [1]):
+        notebook = assignment.release(master, numbers=5)
+        notebook["metadata"]["fltoolkit"]["numbers"] = bad
+        assert collect(master, notebook).numbers is None
+
+
+def test_numbers_are_drawn_from_the_name(tmp_path, monkeypatch, capsys):
+    assert own_numbers("Jürgen Groß") == own_numbers("juergen gross".replace("ue", "u"))
+    assert own_numbers("ana") != own_numbers("ben")
+    with pytest.raises(AssignmentError, match="a letter or a digit"):
+        own_numbers(" - ")
+    monkeypatch.chdir(FOLDER.parents[1])
+    names = tmp_path / "names.txt"
+    names.write_text("Ana Arm\n\nBen/Kim\n", encoding="utf-8")
+    release = ["release", "8", "--students", str(names), "--out", str(tmp_path / "to")]
+    assert assignment_cli.main(release) == 0
+    written = sorted(path.relative_to(tmp_path / "to") for path in tmp_path.glob("to/*/*"))
+    assert [path.parts[0] for path in written] == ["Ana Arm", "Ben_Kim"]
+    assert f"numbers {own_numbers('Ana Arm')}" in capsys.readouterr().out
+    names.write_text("Ana Arm\nana-arm\n", encoding="utf-8")
+    assert assignment_cli.main(release) == 2
+    assert "would get the same numbers" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["ana arm", "Ana_Arm_1234", "Ana Arm~0042"])
+def test_the_numbers_of_a_name_are_known_by_what_a_file_may_be_called(name):
+    assert own_numbers("Ana Arm") in grading._numbers_of(name)
+    assert own_numbers("Ben Kim") not in grading._numbers_of(name)
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
+def test_master_is_in_order(path):
+    nbformat = pytest.importorskip("nbformat")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    nbformat.validate(nbformat.from_dict(content))
+    assert "google.colab" in text_of(content["cells"][1])
+    code = [cell for cell in content["cells"] if cell["cell_type"] == "code"]
+    assert max(len(text_of(cell).splitlines()) for cell in code) <= 25
+    assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
+    assert any(cell["outputs"] for cell in code)
+    assert not any(o["output_type"] == "error" for cell in code for o in cell["outputs"])
+    for cell in content["cells"]:
+        if kind_of(cell) in ("answer", "check", "hidden"):
+            assert cell["id"].startswith(f"a{path.name[0]}-")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda cells: cells[4].update(id="a1-title"), "id of its own"),
+        (lambda cells: cells[4]["metadata"].pop("nbgrader"), "holds a solution but is no answer"),
+        (lambda cells: cells[4].update(source="pass"), "no ### BEGIN SOLUTION"),
+        (lambda cells: cells[6]["metadata"]["nbgrader"].update(points=0), "points=0"),
+        (lambda cells: cells[6].update(source="print(1)"), "depends on SEED"),
+        (lambda cells: cells[6]["metadata"]["nbgrader"].update(grade_id="x"), "grade_id"),
+    ],
+)
+def test_a_bad_master_is_refused(change, problem, tmp_path):
+    notebook = copy.deepcopy(master_of(1).notebook)
+    kinds = [kind_of(cell) for cell in notebook["cells"]]
+    cells = {4: kinds.index("answer"), 6: kinds.index("hidden")}
+    change({k: notebook["cells"][v] for k, v in cells.items()})
+    (tmp_path / "m.ipynb").write_text(json.dumps(notebook))
+    with pytest.raises(AssignmentError, match=problem):
+        load_master(tmp_path / "m.ipynb")
+
+
+def test_collect_takes_nothing_but_answers():
+    master = master_of(1)
+    notebook = assignment.release(master)
+    found = collect(master, notebook)
+    assert set(found.answers) == set(master.ids("answer", "question"))
+    step = {"id": "a1-split-step", "cell_type": "code", "source": [1, 2], "metadata": {"tags": 4}}
+    for odd in (
+        {"cells": [1, None, {}, {"id": 3}, {"id": "a1-privacy", "metadata": 1}]},
+        {"cells": [], "metadata": {"kernelspec": 3}},
+        {"cells": [step]},
+    ):
+        assert any(note.startswith("missing cell") for note in collect(master, odd).notes)
+
+
+def test_notes_say_a_thing_once():
+    notebook = assignment.release(master_of(1))
+    notebook["cells"] += [{"cell_type": "code", "id": "a1-split-step", "source": ""}] * 300
+    notes = collect(master_of(1), notebook).notes
+    assert notes.count("duplicate id: a1-split-step") == 1
+    assert not any("of their own" in note for note in notes)
+
+
+def test_half_an_emoji_is_written(tmp_path):
+    """JSON can say one, UTF-8 cannot: in an answer, and in what an answer printed."""
+    notebook = assignment.release(master_of(1))
+    for cell in notebook["cells"]:
+        cell["source"] = "half: \ud83d" if cell["id"] == "a1-privacy" else cell["source"]
+    answers = collect(master_of(1), notebook).answers
+    result = Grade("ana", answers=answers, output={"a1-split-step": "said \ud83d"})
+    gradebook.write(master_of(1), [result], tmp_path)
+    page = (tmp_path / "feedback" / "ana.html").read_text(encoding="utf-8")
+    assert "half: ?" in page
+    assert "said ?" in page
+
+
+def test_long_names_leave_room_for_what_is_appended(tmp_path):
+    for name in ("a" * 252, "b" + "é" * 120):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.ipynb").write_text("")
+    assert [len(name.encode()) for name in find_submissions(tmp_path)] == [200, 199]
+
+
+def test_everybody_is_found_under_a_name(tmp_path):
+    files = (
+        "ben k.ipynb",
+        "ben_k.ipynb",
+        "Kim.IPYNB",
+        "lea.ipynb.txt",
+        "lea.doc",
+        "Zoe\u0308.ipynb",
+    )
+    for name in (*files, "max.zip", ".DS_Store"):
+        (tmp_path / name).write_text("")
+    for name in ("two/a.ipynb", "two/b.ipynb", "uli/x.IPYNB", "uli/.ipynb_checkpoints/x.ipynb"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    found = {
+        name: str(path.relative_to(tmp_path)) for name, path in find_submissions(tmp_path).items()
+    }
+    assert found == {
+        "Kim": "Kim.IPYNB",
+        "Zoë": "Zoe\u0308.ipynb",
+        "ben_k": "ben_k.ipynb",
+        "ben_k_2": "ben k.ipynb",
+        "lea": "lea.ipynb.txt",
+        "lea_2": "lea.doc",
+        "max": "max.zip",
+        "two": "two",
+        "uli": "uli/x.IPYNB",
+    }
+    assert "with several" in assignment.read_submission(tmp_path / "two")[1]
+
+
+def test_another_assignment_is_called_so():
+    said = collect(master_of(1), assignment.release(master_of(2)))
+    assert said.problem == "another assignment: '2_abc_gate', not '1_splitnn_by_hand'"
+    assert not said.notes
+
+
+@pytest.fixture
+def graded(tmp_path, monkeypatch):
+    """`grade` of five submissions, without processes; ``each`` says what comes of a student."""
+    (tmp_path / "in").mkdir()
+    for name in "abcde":
+        (tmp_path / "in" / f"{name} x.ipynb").write_text("")
+    monkeypatch.setattr(grading, "_check_tools", lambda fenced: None)
+    monkeypatch.setattr(grading, "expected_outputs", lambda _, seeds, **__: dict.fromkeys(seeds))
+
+    def graded(each, out="out", **how):
+        monkeypatch.setattr(grading, "grade_one", lambda student, *_, **__: each(student))
+        return grading.grade(tmp_path / "in", master_of(1), tmp_path / out, **how)
+
+    return graded
+
+
+def test_a_stopped_run_begins_nothing_new_and_keeps_what_it_did(graded, tmp_path, monkeypatch):
+    done, stopped, shutdown = [], threading.Event(), grading.ThreadPoolExecutor.shutdown
+
+    def each(student):
+        done.append(student)
+        assert len(done) == 1 or stopped.wait(600)
+        return Grade(student)
+
+    def stop(results, total):
+        yield next(results)
+        raise KeyboardInterrupt
+
+    def told(pool, **how):
+        shutdown(pool, wait=False, **how)
+        stopped.set()
+        shutdown(pool)
+
+    monkeypatch.setattr(grading.ThreadPoolExecutor, "shutdown", told)
+    with pytest.raises(KeyboardInterrupt):
+        graded(each, progress=stop)
+    assert len(done) <= 2, "one was done, and one may have begun"
+    assert {path.stem for path in (tmp_path / "out" / "results").iterdir()} == set(done)
+    assert len(graded(each)) == len(done) == 5
+
+
+def test_another_name_than_the_files_is_noted(graded):
+    for _ in range(2):  # also when it is kept
+        assert graded(Grade)[0].notes == ["handed in as 'a x.ipynb'"]
+
+
+def test_grades_are_no_submission(graded):
+    for out in ("in/grades", "in"):
+        with pytest.raises(AssignmentError, match="give an --out outside it"):
+            graded(Grade, out=out)
+
+
+def test_what_breaks_the_grader_is_one_students_status(graded):
+    """And it is tried again the next time, it alone."""
+    broken, tried = True, []
+
+    def each(student):
+        tried.append(student)
+        if student == "a_x" and broken:
+            raise RecursionError("too deep")
+        return Grade(student, total=1.0)
+
+    first, *others = graded(each)
+    assert first.status == "not graded, run grade again: RecursionError: too deep"
+    assert sum(first.points.values()) == first.total == 0
+    assert [result.total for result in others] == [1] * 4
+    broken, tried = False, []
+    assert [result.total for result in graded(each)] == [1] * 5
+    assert tried == ["a_x"]
+
+
+@pytest.mark.slow
+def test_check_tells_a_student_what_is_missing(tmp_path):
+    master = master_of(5)
+    notebook = assignment.release(master)
+    cells = {cell["id"]: cell for cell in notebook["cells"]}
+    cells["a5-top-k"]["source"] = "def top_k(x, k):\n    return x.abs()"
+    del notebook["cells"][notebook["cells"].index(cells["a5-cheaper"])]
+    half = {"cell_type": "code", "id": "new", "source": "    # and the rest", "metadata": {}}
+    half |= {"outputs": [], "execution_count": None}
+    notebook["cells"].insert(notebook["cells"].index(cells["a5-top-k"]) + 1, half)
+    (tmp_path / "mine.ipynb").write_text(json.dumps(notebook))
+    said = "\n".join(assignment.check_notebook(tmp_path / "mine.ipynb"))
+    assert "'a5-cheaper' is missing" in said
+    assert "'a5-memory' is not written yet" in said
+    assert "The sign is lost" in said
+    assert "question 'a5-why' is not answered" in said
+    assert "is answer 'a5-top-k' split?" in said
+    assert said.count(" split? ") == 1
+
+
+def test_command_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(FOLDER.parents[1])
+    out = tmp_path / "student.ipynb"
+    assert assignment_cli.main(["release", "4", "--out", str(out)]) == 0
+    assert "12 points" in capsys.readouterr().out
+    assert "SOLUTION" not in out.read_text()
+    assert assignment_cli.main(["release", "9"]) == 2
+    assert "0 files fit" in capsys.readouterr().err
+    grade = ["grade", str(tmp_path / "no"), "--assignment", "1", "--out", str(tmp_path)]
+    assert assignment_cli.main(grade) == 2
+    assert "no such folder" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        assignment_cli.main(["--help"])
+    assert "by_hand.csv" in capsys.readouterr().out
+
+
+@pytest.fixture
+def fill(tmp_path):
+    """Fills a roster that is given as text; missing, unused, and the text that was written."""
+
+    def fill(text, results, column="A 1", **how):
+        roster, out = tmp_path / "roster.csv", tmp_path / "out.csv"
+        roster.write_text(text, encoding="utf-8")
+        how = {"system": "canvas", "column": column, **how}
+        return (*gradebook.fill_lms(roster, results, out, **how), out.read_text(encoding="utf-8"))
+
+    return fill
+
+
+def test_lms_columns(fill):
+    results = [Grade("ana", total=9.5), Grade("zoe", total=1)]
+    missing, unused, text = fill(
+        "Student,ID,SIS User ID,SIS Login ID,Section,A 1 (77)\n"
+        '    Points Possible,,,,,12\n"Arm, Ana",1,s1,ana,S,\n"Bee, Ben",2,s2,ben,S,\n',
+        results,
+        "A 1 (77)",
+    )
+    assert (missing, unused) == (["ben"], ["zoe"])
+    assert '"Arm, Ana",1,s1,ana,S,9.5' in text
+    assert "Points Possible,,,,,12" in text
+    moodle = "First name,Email address\nAna,ana@x.org\n"
+    missing, unused, text = fill(moodle, results[:1], system="moodle")
+    assert missing == unused == []
+    assert "Ana,ana@x.org,9.5" in text
+    with pytest.raises(ValueError, match="--key"):
+        fill(moodle, results, system="moodle", key="Id")
+
+
+def test_points_by_hand_and_no_formulas(tmp_path):
+    master = master_of(1)
+    result = Grade("=cmd", {"a1-step-weights": 3.0}, total=3.0, status="graded")
+    gradebook.write(master, [result], tmp_path)
+    sheet = tmp_path / "by_hand.csv"
+    assert sheet.read_text().splitlines() == ["student,a1-privacy", "'=cmd,"]
+    assert "'=cmd" in (tmp_path / "gradebook.csv").read_text()
+    result = Grade("ana", {"a1-step-weights": 3.0}, total=3.0)
+    sheet.write_text("student,a1-privacy\nana,0.5\n")
+    gradebook.write(master, [result], tmp_path)
+    assert json.loads((tmp_path / "gradebook.json").read_text())[0]["total"] == 3.5
+    sheet.write_text("student,a1-privacy\nana,nan\n")
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        gradebook.write(master, [result], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("sheet", "total", "after"),
+    [
+        ("student,comment,a1-privacy\nana,good,0.5\n", 0.5, "ana,good,0.5"),
+        ("student;a1-privacy\nana;0,5\nben;1\n", 0.5, "ben;1"),  # Excel in many countries
+        ("\ufeffstudent,a1-privacy\nana,0.5\n,\n", 0.5, "ana,0.5"),
+        ("student,comment\nana,good\n", 0, "ana,good,"),
+        ("student,a1-privacy\nAna,1\n", 0, "Ana,1"),  # nobody here: it is reported, and kept
+    ],
+)
+def test_a_sheet_keeps_what_a_person_wrote(tmp_path, sheet, total, after):
+    path, result = tmp_path / "by_hand.csv", Grade("ana")
+    path.write_text(sheet, encoding="utf-8")
+    unknown = gradebook.write(master_of(1), [result], tmp_path)
+    assert result.total == total
+    assert after in path.read_text().splitlines()
+    assert unknown == [name for name in ("ben", "Ana") if name in sheet]
+
+
+def test_a_name_like_a_formula_is_found_again(tmp_path):
+    path = tmp_path / "by_hand.csv"
+    gradebook.write(master_of(1), [Grade("-ana")], tmp_path)
+    path.write_text(path.read_text().replace("'-ana,", "'-ana,1"))
+    for _ in range(2):
+        result = Grade("-ana")
+        assert gradebook.write(master_of(1), [result], tmp_path) == []
+        assert result.total == 1
+    assert path.read_text().splitlines() == ["student,a1-privacy", "'-ana,1"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("student,a1-privacy\nZoë,1\n".encode("latin-1"), "CSV UTF-8"),
+        (b"name,a1-privacy\nana,1\n", "needs 'student'"),
+        (b"student,a1-privacy,a1-privacy\nana,1,0\n", "each name only once"),
+        (b"student,a1-privacy\nana,1\nana,0\n", "has two rows"),
+        (b"student,a1-privacy\nana,1,well, nearly\n", "more cells"),
+    ],
+)
+def test_a_sheet_that_cannot_be_read_is_left_alone(tmp_path, content, said):
+    path = tmp_path / "by_hand.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=said):
+        gradebook.write(master_of(1), [Grade("ana")], tmp_path)
+    assert path.read_bytes() == content
+
+
+def test_one_folder_of_grades_for_one_assignment(tmp_path):
+    seed = grading._keep_seed(tmp_path / "seed.json", "1_one", None)
+    assert grading._keep_seed(tmp_path / "seed.json", "1_one", None) == seed
+    with pytest.raises(AssignmentError, match="holds the grades of 1_one"):
+        grading._keep_seed(tmp_path / "seed.json", "2_two", None)
+
+
+def test_lms_names_and_columns_that_are_not_clear(fill):
+    roster, column = "Email address;A 1 (77)\nana@x.org;\nana@y.org;\n", "A 1 (77)"
+    with pytest.raises(ValueError, match=r"'ana@x\.org' and 'ana@y\.org' both fit"):
+        fill(roster, [Grade("ana", total=9)], column, system="moodle")
+    results = [Grade("ana@x.org", total=9)]
+    missing, unused, text = fill(roster, results, column, system="moodle")
+    assert (missing, unused) == (["ana@y.org"], [])
+    assert text.splitlines()[1:] == ["ana@x.org;9", "ana@y.org;"]
+    with pytest.raises(ValueError, match=r"give the whole header, one of \['A 1 \(77\)'\]"):
+        fill(roster, results, system="moodle")
+
+
+def test_a_roster_line_is_found_whatever_the_others_have_handed_in():
+    roster = {1: ["Ana Müller"], 2: ["Ben Ito"]}
+    for name in ("ana_mueller", "ana muller"):
+        assert match(roster, {name: [name]}) == ({name: 1}, {})
+
+
+# ------------------------------------------------------------------ reading, names and fairness
+
+
+def test_a_number_is_a_number_however_it_is_wrapped():
+    np = pytest.importorskip("numpy")
+    wrapped = [torch.tensor(0.5), np.float32(0.5), np.float64(0.5)]
+    assert {fingerprint(value) for value in wrapped} == {fingerprint(0.5)}
+    assert fingerprint([torch.tensor(3), np.int64(3)]) == fingerprint([3, 3])
+
+
+def test_a_tensor_for_a_number_costs_nothing():
+    """In no assignment: each function that returns numbers returns them as tensors."""
+    master, answers = master_of(3), solutions(master_of(3))
+    answers["a3-arrivals"] = answers["a3-arrivals"].replace(
+        "names[wait_for:], end", "names[wait_for:], torch.tensor(end)"
+    )
+    assert lost(master, answers, 5) == set()
+
+
+@pytest.mark.slow
+def test_reading_takes_time_that_grows_with_the_length():
+    """In the grader's own process nothing else stops it: this takes seconds of computing or fails.
+
+    The timeout ends a hang; on a busy machine a minute of computing takes several.
+    """
+    code = (
+        "import time\n"
+        "from fltoolkit_grading.master import load_master, release, collect, assemble\n"
+        "from fltoolkit_grading.looks import suspicious, alike\n"
+        f"m = load_master({str(PATHS[0])!r})\n"
+        "for text in ('#\\n' * 95_000, '# \\t' * 60_000, 'os ' * 60_000, 'os .' * 45_000,\n"
+        "             '### BEGIN SOLUTION' * 10_000, '1' * 190_000, '(' * 190_000,\n"
+        "             '\\f#' * 90_000):\n"
+        "    book = release(m)\n"
+        "    for cell in book['cells']:\n"
+        "        if cell['id'] in m.ids('answer', 'question'): cell['source'] = text\n"
+        "    s = collect(m, book)\n"
+        "    assemble(m, s.answers, 3)\n"
+        "    [suspicious(a) for a in s.answers.values()]\n"
+        "assert time.process_time() < 60, time.process_time()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=900)
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [(b"1," * 3_000_000, 3_000_000), (b'"a",' * 2_000_000, 2_000_000), (b"[" * 600_000, 600_000)],
+    ids=["numbers", "texts", "lists"],
+)
+def test_what_would_fill_memory_is_counted_before_it_is_parsed(tmp_path, content, parts):
+    path = tmp_path / "a.ipynb"
+    path.write_bytes(b'{"cells": [' + content)
+    assert "too many parts" in assignment.read_submission(path)[1]
+    assert num_parts(content) >= parts
+
+
+def test_commas_in_a_text_are_no_parts():
+    assert num_parts(json.dumps(["0.1, " * 1000, 'a "quoted" \\ one, ' * 1000]).encode()) < 10
+
+
+@pytest.mark.parametrize("odd", [None, 3, "x", [], [None, 1], {}, {"a": [1]}, True])
+@pytest.mark.parametrize("key", ["source", "metadata", "outputs", "cell_type", "id"])
+def test_an_odd_cell_costs_nobody_the_other_answers(key, odd):
+    """Whatever stands in a check's cell, the answers beside it are read."""
+    master = master_of(1)
+    notebook = assignment.release(master)
+    for cell in notebook["cells"]:
+        if kind_of(cell) in ("check", "hidden"):
+            cell[key] = odd
+        elif kind_of(cell) == "answer":
+            cell["source"] = "right = 1"
+    answers = collect(master, notebook).answers
+    assert [answers.get(name) for name in master.ids("answer")] == ["right = 1"] * 3
+    for odd_book in ({"metadata": odd}, {"metadata": {"kernelspec": odd, "fltoolkit": odd}}):
+        assert collect(master, {**notebook, **odd_book}).answers == answers
+
+
+def test_windows_lines_and_another_name_for_the_kernel_are_no_cheating():
+    master = master_of(1)
+    notebook = assignment.release(master)
+    for cell in notebook["cells"]:
+        cell["source"] = cell["source"].replace("\n", "\r\n")
+    for kernel in ({"name": ".venv (3.11)", "language": "python"}, {"name": "course"}):
+        notebook["metadata"]["kernelspec"] = kernel
+        notes = collect(master, notebook).notes
+        assert not [note for note in notes if note.startswith(("edited", "wrong kernel"))]
+    notebook["metadata"]["kernelspec"] = {"name": "xr", "language": "R"}
+    assert "wrong kernel" in "; ".join(collect(master, notebook).notes)
+
+
+@pytest.mark.parametrize("copied", [True, False], ids=["metadata copied", "a new cell"])
+def test_a_split_answer_is_named(copied):
+    master = master_of(1)
+    notebook = assignment.release(master)
+    place = [cell["id"] for cell in notebook["cells"]].index("a1-split-step")
+    metadata = notebook["cells"][place]["metadata"] if copied else {}
+    half = {"cell_type": "code", "id": "new", "source": "    return 1", "metadata": metadata}
+    notebook["cells"].insert(place + 1, half)
+    notes = collect(master, notebook).notes
+    assert "a split answer? Code in a second cell after a1-split-step is not run" in notes
+
+
+def test_nobody_takes_anothers_name(tmp_path, fill):
+    for name in ("Ana", "ana", "\u0430na", "ben", "b\u0435n"):
+        (tmp_path / f"{name}.ipynb").write_text(name)
+    found = find_submissions(tmp_path)
+    assert len(found) == 5
+    assert "ana" not in {name.lower() for name in found}
+    assert "ben" not in found
+    (tmp_path / "ANA.ipynb").write_text("later")
+    later = find_submissions(tmp_path)
+    assert set(found.items()) <= set(later.items())  # who came first keeps the name
+    results = [Grade(name, total=9, handed_in=path.stem) for name, path in found.items()]
+    missing, *_ = fill("Student,SIS Login ID\nA,ana\nB,ben\n", results)
+    assert missing == []
+    exact = {r.handed_in: r.total for r in results}
+    assert {"ana", "ben"} <= set(exact)
+
+
+def test_moodles_folders_and_peoples_spelling_find_their_line(tmp_path, fill):
+    inside = tmp_path / "in"
+    for name in (
+        "Anna Schmidt_1234_assignsubmission_file_/x.ipynb",
+        "Anna Schmidt_1235_assignsubmission_file_/x.ipynb",
+        "kim (1).ipynb",
+        "Jürgen Groß.ipynb",
+        "zoe_miller.ipynb",
+    ):
+        (inside / name).parent.mkdir(parents=True, exist_ok=True)
+        (inside / name).write_text("")
+    found = find_submissions(inside)
+    assert {"Anna_Schmidt_1234", "Anna_Schmidt_1235"} <= set(found)
+    results = [
+        Grade(name, total=number, handed_in=handed_in_as(inside, path))
+        for number, (name, path) in enumerate(found.items())
+    ]
+    lines = [
+        ("Participant 1235", "Anna Schmidt", "b@x.org"),
+        ("Participant 1234", "Anna Schmidt", "a@x.org"),
+        ("Participant 7", "Kim Lee", "kim@x.org"),
+        ("Participant 8", "Juergen Gross", "jg@x.org"),
+        ("Participant 9", "Zoë Miller", "z@x.org"),
+    ]
+    rows = "".join(f"{','.join(line)}\n" for line in lines)
+    roster = f"Identifier,Full name,Email address\n{rows}"
+    missing, unused, text = fill(roster, results, system="moodle")
+    assert missing == unused == []
+    given = {line.split(",")[0]: line.rsplit(",", 1)[1] for line in text.splitlines()}
+    totals = {result.student: f"{result.total:g}" for result in results}
+    assert given["Participant 1235"] == totals["Anna_Schmidt_1235"]
+    assert given["Participant 1234"] == totals["Anna_Schmidt_1234"]
+
+
+def test_two_downloads_of_one_name_fit_nobody(fill):
+    results = [Grade(f"kim_{n}", total=n, handed_in=f"kim ({n})") for n in (1, 2)]
+    missing, unused, _ = fill("Student,SIS Login ID\nK,kim\n", results)
+    assert (missing, unused) == (["kim"], ["kim_1", "kim_2"])
+
+
+def test_what_waits_for_a_mark_is_told_before_totals_go_out(tmp_path, capsys):
+    master = master_of(1)
+    results = [
+        Grade("ana", {"a1-step-weights": 11.0}, memory=1_000_000),
+        Grade("ben", status=f"{grading.AGAIN}: the kernel did not start", memory=1_000_000),
+    ]
+    gradebook.write(master, results, tmp_path)
+    roster = tmp_path / "r.csv"
+    roster.write_text("Student,SIS Login ID\nA,ana\nB,ben\n")
+    command = ["lms", "canvas", str(roster), "--from", str(tmp_path), "--column", "A 1"]
+    assert assignment_cli.main([*command, "--out", str(tmp_path / "o.csv")]) == 1
+    said = capsys.readouterr().out
+    assert "'a1-privacy' is not marked yet for 1 of 1" in said
+    assert "left out here (run grade again): ben" in said
+    assert (tmp_path / "o.csv").read_text().splitlines()[1:] == ["A,ana,11", "B,ben,"]
+
+
+def test_feedback_is_inert_and_says_nothing_that_is_for_the_instructor():
+    evil = "<script>alert(1)</script>"
+    notes = ["worth a look: network", "tried: signal", f"missing cell: {evil}", "handed in as 'x'"]
+    status = "the kernel ended (code 77)"
+    told = {
+        "answers": {"a1-split-step": evil},
+        "output": {"a1-split-step": evil, "a1-step-weights": evil},
+    }
+    result = Grade("ana", {"a1-step-weights": 0.0}, status=status, notes=notes, **told)
+    page, notebook = gradebook.feedback(master_of(1), result)
+    prose = "".join(c["source"] for c in notebook["cells"] if c["cell_type"] == "markdown")
+    for text in (page, prose):
+        assert "missing cell" in text
+        assert "the kernel ended" in text
+        for word in ("worth a look", "tried", "handed in", "77", "<script>"):
+            assert word not in text
+
+
+def test_answers_that_are_alike_are_pointed_out_with_care(tmp_path):
+    master = master_of(1)
+    right = solutions(master)["a1-split-step"]
+    own = "\n".join(f"    value_{k} = bottom(x) * {k} + top(y) - lr ** {k}" for k in range(9))
+    copied = "# my own work\n" + own.replace("    ", "\t")
+    answers = {"ana": own, "ben": copied, "cleo": right, "dan": right, "eve": "pass"}
+    results = [Grade(who, answers={"a1-split-step": text}) for who, text in answers.items()]
+    assert [pair[:3] for pair in alike(master, {r.student: r.answers for r in results})] == [
+        ("ana", "ben", "a1-split-step")
+    ]
+    gradebook.write(master, results, tmp_path)
+    summary = (tmp_path / "summary.html").read_text()
+    assert "Read both answers before you speak to anybody" in summary
+    assert "ben" not in (tmp_path / "feedback" / "ana.html").read_text()
+
+
+def test_the_longest_time_is_told(capsys):
+    list(assignment_cli._bar(iter([]), 40, 300.0, 2, print))
+    assert "100 minutes" in capsys.readouterr().out
+
+
+def test_nothing_is_shown_that_was_printed_after_a_hidden_check():
+    """In the order in which the cells run, all that the feedback shows comes first."""
+    for number in NUMBERS:
+        master = master_of(number)
+        order = [cell["id"] for cell in assemble(master, None, 3)["cells"]]
+        hidden = [order.index(name) for name in master.ids("hidden")]
+        shown = [order.index(name) for name in master.ids("answer", "check") if name in order]
+        assert max(shown) < min(hidden)
+
+
+def test_a_later_answer_does_not_change_what_an_earlier_check_sees():
+    """Checks run last, with the names of their own place."""
+    master = master_of(1)
+    answers = solutions(master)
+    answers["a1-affordable-steps"] += "\ndef split_step(*_):\n    return 0, 0, 0\nepoch_bill = None"
+    assert lost(master, answers, 5) == set()
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_what_an_answer_leaves_behind_costs_no_other(number):
+    """Names of the master's and of Python's, torch's defaults, and prints in every function."""
+    master = master_of(number)
+    answers = solutions(master)
+    first, *_ = answers
+    names = (
+        "check fingerprint some_tree some_losses some_values two_halves struct zlib SEED package"
+    )
+    answers[first] += (
+        "".join(f"\n{name} = 0" for name in ("sum", "len", "range", "sorted", *names.split()))
+        + "\nimport torch\ntorch.set_default_dtype(torch.float64)\ntorch.set_grad_enabled(False)"
+        + "\nimport sys, io, random\nsys.stdout = io.StringIO()\nrandom.seed(1)"
+    )
+    for later in list(answers)[1:]:
+        undo = "for _n in ('sum', 'len', 'range', 'sorted', 'struct', 'zlib'): globals().pop(_n, 0)"
+        imports = "import struct, torch, zlib\ntorch.set_grad_enabled(True)"
+        answers[later] = (
+            f"{undo}\n{imports}\ntorch.set_default_dtype(torch.float32)\n{answers[later]}"
+        )
+    for name in answers:
+        answers[name] = re.sub(
+            r'^( +)(def \w+\(.*\):|"""[^\n]*""")$',
+            lambda m: f"{m[0]}\n{m[1]}{'    ' * m[2].startswith('def')}print('debug', end=' ')",
+            answers[name],
+            flags=re.MULTILINE,
+        )
+        assert "print('debug'" in answers[name]
+    assert lost(master, answers, 5) <= {
+        check for check in master.ids("hidden") if check.startswith(first)
+    }

@@ -1,0 +1,150 @@
+"""Codecs that follow the run: levels by the loss, fractions by a budget, memory that stays."""
+
+import pytest
+import torch
+from torch import nn
+
+from experiments.replications.adaptive import AdaptiveLevels, ByteBudget
+from fltoolkit.channel import Channel
+from fltoolkit.codecs import QSGD, Entropy, ErrorFeedback, Pipeline, Quantize, TopK
+from fltoolkit.federated import Arrivals, Backlog, Local, LogNormal, Server, fedavg
+from fltoolkit.models import seeded
+
+
+def net():
+    with seeded(0):
+        return nn.Sequential(nn.Linear(30, 60), nn.Tanh(), nn.Linear(60, 3), nn.LogSoftmax(dim=1))
+
+
+def people():
+    g = torch.Generator().manual_seed(1)
+    x, way = torch.randn(400, 30, generator=g), torch.randn(30, 3, generator=g)
+    y = (x @ way).argmax(dim=1)
+    return {f"c{k}": (x[k::8], y[k::8]) for k in range(8)}
+
+
+HOW = {"cohort": 4, "local": Local(batch_size=10, epochs=1, lr=0.1)}
+
+
+def sparse(fraction):
+    return ErrorFeedback(Pipeline(TopK(fraction), Quantize(8, stochastic=True), Entropy()))
+
+
+def test_levels_follow_the_loss():
+    rule = AdaptiveLevels(make=lambda levels: levels, first=2, most=50)
+    losses = [1.0, 0.25, 0.24, 1.0, 4.0, 1e-9, 0.0]
+    assert [rule({"loss": loss}) for loss in losses] == [2, 4, 5, 2, 1, 50, 50]
+    assert rule({"round": 3}) is None
+
+
+@pytest.mark.slow
+def test_levels_in_a_run():
+    """The bytes of an update grow as the loss falls, and each round's codec is the rule's."""
+
+    def make(levels):
+        return Pipeline(QSGD(levels), Entropy())
+
+    channel, sizes, losses = Channel({"update": make(2)}), [], []
+    rule = AdaptiveLevels(make, first=2)
+    for record in fedavg(net(), people(), channel, rounds=25, server=Server(tune=rule), **HOW):
+        now = [t for t in channel.transfers if t.step == record["step"]]
+        sizes.append(sum(t.nbytes for t in now if t.kind == "update"))
+        losses.append(record["loss"])
+        told = [t for t in now if t.kind == "control"]
+        assert len(told) == 4
+        assert all(0 < t.nbytes < 100 for t in told)
+    assert losses[-1] < losses[0] / 4
+    before_last = rule({"loss": losses[-2]})
+    assert channel.codecs["update"] == before_last != make(2)
+    assert sizes[-1] > 1.2 * sizes[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [0.002, 0.9])
+@pytest.mark.parametrize("arrivals", [Arrivals(), Arrivals(wait_for=2, clock=LogNormal(1.0))])
+def test_a_budget_lands_within_two_percent(first, arrivals):
+    """Begun far below and far above, with stragglers, and with both directions counted."""
+    budget, rounds = 225_000, 20
+    channel = Channel({"update": sparse(first), "model": Pipeline(Quantize(8), Entropy())})
+    rule = ByteBudget(sparse, budget, rounds, first)
+    server = Server(tune=rule, arrivals=arrivals)
+    records = list(fedavg(net(), people(), channel, rounds=rounds, server=server, **HOW))
+    print(f"from {first}: {records[-1]['nbytes']:,} of {budget:,}, fraction {rule.fraction:.4f}")
+    assert abs(records[-1]["nbytes"] - budget) <= 0.02 * budget
+    assert records[-1]["nbytes"] == channel.nbytes()
+
+
+def test_a_budget_too_small_for_the_way_down_is_an_error():
+    channel = Channel({"update": sparse(0.1)})
+    run = fedavg(
+        net(),
+        people(),
+        channel,
+        rounds=40,
+        server=Server(tune=ByteBudget(sparse, 100_000, 40, 0.1)),
+        **HOW,
+    )
+    with pytest.raises(ValueError, match="on the way down alone: compress the kind 'model' too"):
+        list(run)
+
+
+@pytest.mark.parametrize("in_files", [False, True])
+def test_retuning_keeps_residuals(in_files, tmp_path):
+    """Inputs = sent + residual over three fractions, as in one run; and the ledger goes on."""
+    bound = {"max_links": 1, "folder": tmp_path} if in_files else {}
+    channel, total, came = Channel({"update": sparse(0.5)}, **bound), 0.0, 0.0
+    g = torch.Generator().manual_seed(0)
+    for fraction in (0.5, 0.1, 0.02):
+        channel.change_codec("update", sparse(fraction), keep=True)
+        for _ in range(3):
+            tree = {"w": torch.randn(400, generator=g)}
+            total = total + tree["w"]
+            received = channel.send("a", "b", "update", tree)["w"]
+            assert received.count_nonzero() <= round(fraction * 400)
+            came = came + received
+            channel.send("c", "b", "update", tree)  # pushes a's memory into a file
+    link = next(link for link in channel.state_dict()["links"] if link[0] == "a")
+    torch.testing.assert_close(link[3]["residual"]["w"], total - came, rtol=0, atol=1e-5)
+    assert len(channel.transfers) == 18
+    with pytest.raises(ValueError, match="cannot take over what"):  # its memory does not fit
+        channel.change_codec("update", Pipeline(TopK(0.1)), keep=True)
+    assert channel.codecs["update"] == sparse(0.02)
+
+
+@pytest.mark.slow
+def test_a_rule_that_has_seen_the_history_goes_on_as_before():
+    """The state of a rule is what records told it: nothing else needs to be saved."""
+
+    def fresh(codec):
+        return Channel({"update": codec, "model": Pipeline(Quantize(8), Entropy())})
+
+    whole, rule = fresh(sparse(0.3)), ByteBudget(sparse, 225_000, 20, 0.3)
+    model = net()
+    records = list(fedavg(model, people(), whole, rounds=20, server=Server(tune=rule), **HOW))
+    first, early = fresh(sparse(0.3)), ByteBudget(sparse, 225_000, 20, 0.3)
+    half = net()
+    backlog = Backlog()
+    server = Server(tune=early, backlog=backlog)
+    begun = list(fedavg(half, people(), first, rounds=8, server=server, **HOW))
+    assert begun == records[:8]
+    late = ByteBudget(sparse, 225_000, 20, 0.3)
+    codec = [late(record) for record in begun][-1]
+    second = fresh(codec)
+    with pytest.warns(UserWarning, match="update: saved with .* goes on with"):
+        second.load_state_dict(first.state_dict())
+    more = fedavg(
+        half,
+        people(),
+        second,
+        rounds=range(8, 20),
+        server=Server(tune=late, backlog=backlog),
+        **HOW,
+    )
+    assert [*begun, *more] == records
+
+
+def test_mistakes_are_named():
+    with pytest.raises(ValueError, match="first=0 levels"):
+        AdaptiveLevels(print, first=0)
+    with pytest.raises(ValueError, match="fraction=0: to begin with"):
+        ByteBudget(sparse, 10, 10, 0)

@@ -1,0 +1,342 @@
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from every_codec import LOW_RANK, for_conformance
+
+from fltoolkit.codecs import Entropy, Half, Pipeline, Quantize
+from fltoolkit.codecs.stage import Symbols, side
+from fltoolkit.testing import Conformance, normal
+from fltoolkit.wire import WireError, pack, unpack, write_layout
+from fltoolkit_research.codecs import EDEN, PowerSGD, Subspace
+from fltoolkit_research.codecs.lowrank import CHUNK, MAX_SIZE, power_step
+
+MAX = torch.finfo(torch.float32).max
+TINY = 2.0**-149
+
+
+@pytest.mark.parametrize("codec", for_conformance(LOW_RANK))
+class TestPowerSGD(Conformance):
+    pass
+
+
+def there_and_back(stage, tensor):
+    return stage.undo(stage.apply({"w": tensor}))["w"]
+
+
+def relative_error(received, tensor):
+    """|C(x)-x| / |x|."""
+    return float((received.double() - tensor.double()).norm() / tensor.double().norm())
+
+
+def of_rank(rank, m=30, n=50, seed=0):
+    return normal(m, rank, seed=seed) @ normal(rank, n, seed=seed + 1)
+
+
+def decaying(m=40, n=60, seed=0):
+    """A matrix with singular values 1, 0.7, 0.49, ..."""
+    u, _, v = torch.linalg.svd(normal(m, n, seed=seed), full_matrices=False)
+    return u @ torch.diag(0.7 ** torch.arange(min(m, n))) @ v
+
+
+def best_error(matrix, rank):
+    """Of the best approximation there is (Eckart and Young)."""
+    s = torch.linalg.svdvals(matrix.double())
+    return float((s[rank:].square().sum() / s.square().sum()).sqrt())
+
+
+# --------------------------------------------------------------------------- what it computes
+
+
+@pytest.mark.parametrize(("m", "n"), [(7, 9), (1, 3), (3, CHUNK + 1), (300, 700), (CHUNK, 4)])
+def test_fast_is_plain(m, n):
+    """P = M Q, orthonormalized by Gram and Schmidt as in the paper; Q = M^T P."""
+    rank = min(2, m)
+    matrix, start = normal(m, n), normal(rank, n, seed=1).double()
+    p, q = power_step(matrix, start, np.random.default_rng(0))
+    columns = list((matrix.double() @ start.t()).t())
+    for i, column in enumerate(columns):
+        for before in columns[:i]:
+            column -= before.dot(column) * before
+        column /= column.norm()
+    plain = torch.stack(columns, dim=1)
+    product = plain @ (matrix.double().t() @ plain).t()
+    torch.testing.assert_close(p.t() @ q, product, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(p @ p.t(), torch.eye(rank).double(), rtol=1e-9, atol=1e-9)
+
+
+def test_what_is_sent():
+    stage, w = PowerSGD(2), normal(20, 6, 5)
+    tree = {"w": w, "b": normal(20), "small": normal(4, 4), "n": torch.arange(6).reshape(2, 3)}
+    parts = stage.apply(tree)
+    assert list(parts) == ["w", "b", "small", "n", side("w", "~")]
+    assert parts["w"].shape == (2, 20 + 30)
+    assert bytes(parts[side("w", "~")].tolist()) == b"\x00\x30\x14\x06\x05"
+    assert all(parts[name] is tree[name] for name in ("b", "small", "n"))
+    p, q = parts["w"][:, :20], parts["w"][:, 20:]
+    torch.testing.assert_close(p.square().mean(1), q.square().mean(1))  # one range fits both
+    assert abs(float(p[0] @ p[1])) < 1e-6
+    out = PowerSGD(2).undo(parts)
+    torch.testing.assert_close(out["w"], (p.t() @ q).reshape(w.shape))
+    assert all(out[name] is tree[name] for name in ("b", "small", "n"))
+    projected = p.t() @ torch.linalg.lstsq(p.t(), w.reshape(20, 30)).solution
+    torch.testing.assert_close(out["w"].reshape(20, 30), projected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("shape", "pays"), [((4, 4), True), ((4, 3), True), ((2, 50), False)])
+def test_only_what_becomes_smaller_is_coded(shape, pays):
+    rank = 1 if shape[0] == 4 else 2  # rank 2 of 2 rows would be all, and the rows again
+    assert (side("w", "~") in PowerSGD(rank).apply({"w": normal(*shape)})) == pays
+    x = normal(6, 5)
+    assert torch.equal(there_and_back(PowerSGD(9), x), x)  # rank > min(m, n)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_a_matrix_of_that_rank_is_exact(rank):
+    stage, x = PowerSGD(rank), of_rank(rank)
+    for _ in range(3):
+        assert relative_error(there_and_back(stage, x), x) < 1e-6
+    assert relative_error(there_and_back(stage, of_rank(rank + 1)), of_rank(rank + 1)) > 1e-2
+
+
+@pytest.mark.parametrize("rank", [1, 2, 4])
+def test_the_warm_start_leads_to_the_best_approximation(rank):
+    x, stage = decaying(), PowerSGD(rank)
+    errors = [relative_error(there_and_back(stage, x), x) for _ in range(40)]
+    best = best_error(x, rank)
+    assert errors[0] > 1.02 * best
+    assert all(after <= before + 1e-6 for before, after in itertools.pairwise(errors))
+    assert errors[-1] == pytest.approx(best, rel=1e-4)
+    cold = [relative_error(there_and_back(PowerSGD(rank, seed), x), x) for seed in range(9)]
+    assert min(cold) > 1.01 * best  # without it, there is no better message than the first
+
+
+def test_the_error_is_never_above_the_input():
+    stage = PowerSGD(2)
+    for seed in range(50):
+        x = normal(12, 9, seed=seed) ** 5
+        assert relative_error(there_and_back(stage, x), x) <= 1
+    assert stage.contraction(100) is None
+    assert stage.omega(100) is None
+    across, stage = torch.zeros(30, 40), PowerSGD(1)
+    across[0, 0] = 1
+    there_and_back(stage, across)
+    across[0, 0], across[1, 1] = 1e-6, 1  # the warm start is right for almost nothing of it
+    assert relative_error(there_and_back(stage, across), across) > 1 - 1e-9
+
+
+# ------------------------------------------------------------------------------- gradients that end
+
+
+def test_zero_stays_zero_and_keeps_the_warm_start():
+    x, one, two = decaying(), PowerSGD(2), PowerSGD(2)
+    for stage in (one, two):
+        assert not there_and_back(stage, torch.zeros(40, 60)).any()  # in the first message, too
+        for _ in range(5):
+            there_and_back(stage, x)
+    assert not there_and_back(one, torch.zeros(40, 60)).any()
+    assert torch.equal(there_and_back(one, x), there_and_back(two, x))
+    parts = one.apply({"w": torch.zeros(40, 60)})
+    assert not parts["w"].any()
+
+
+def block(rows, columns, rank=2):
+    x = torch.zeros(30, 50)
+    x[rows, columns] = of_rank(rank, 10, 20)
+    return x
+
+
+SPENT = {
+    "zeros": torch.zeros(30, 50),
+    "rank 1": of_rank(1),
+    "constant": torch.full((30, 50), 0.1),
+    "one value": torch.eye(30, 50)[:1] * torch.eye(30)[:, :1],
+    "other columns": block(slice(0, 10), slice(0, 20)),
+    "other rows": block(slice(10, 20), slice(30, 50)),
+    "other rows and columns": block(slice(0, 10), slice(30, 50)),
+}
+
+
+@pytest.mark.parametrize("name", SPENT)
+@pytest.mark.parametrize("num_messages", [1, 5])
+def test_after_anything_the_next_gradient_still_works(name, num_messages):
+    """Whatever the warm start has become, rank 2 of rank 2 is exact."""
+    stage, x = PowerSGD(2), block(slice(10, 20), slice(20, 40))
+    for _ in range(num_messages):
+        before = there_and_back(stage, SPENT[name])
+        torch.testing.assert_close(before, SPENT[name], rtol=1e-5, atol=1e-5)
+    assert relative_error(there_and_back(stage, x), x) < 1e-4
+
+
+EXTREMES = {
+    "largest": torch.full((20, 30), MAX),
+    "largest, both signs": normal(20, 30).sign() * MAX,
+    "largest on a diagonal": torch.eye(20, 30) * MAX,
+    "both": torch.cat([torch.full((10, 30), MAX), torch.full((10, 30), TINY)]),
+    "all magnitudes": (10 ** normal(20, 30).mul(30).clamp(-45, 38).double()).float(),
+    "denormal": normal(20, 30).sign() * 3 * TINY,
+    "one denormal": torch.eye(20, 30)[:, :1] @ torch.eye(30)[:1] * TINY,
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", EXTREMES)
+@pytest.mark.parametrize("rank", [1, 3])
+def test_extremes_stay_finite(name, rank):
+    x, stage = EXTREMES[name], PowerSGD(rank)
+    for _ in range(3):
+        out = there_and_back(stage, x)
+        assert out.isfinite().all()
+        assert relative_error(out, x) <= (1.5 if "denormal" in name else 1 + 1e-6)  # half a step
+        assert all(q.isfinite().all() for q in stage.warm.values())
+    if name in ("largest", "one denormal"):
+        assert torch.equal(out, x) or relative_error(out, x) < 1e-6
+
+
+# ------------------------------------------------------------------------------- links and names
+
+
+def test_one_link_carries_one_model():
+    stage = PowerSGD(1)
+    stage.apply({"w": normal(9, 8)})
+    stage.apply({"w": normal(5, 8)})  # a smaller last batch is no other model
+    with pytest.raises(ValueError, match="'w' has 7 values per row, its warm start 8: one link"):
+        stage.apply({"w": normal(9, 7)})
+
+
+# ------------------------------------------------------------------------------ hostile messages
+
+
+def layout_of(*shape, name="", dtype=torch.float32):
+    layout = bytearray(write_layout(((name, dtype, shape),)))
+    return torch.frombuffer(layout, dtype=torch.uint8)
+
+
+def test_hostile_parts_are_wire_errors():
+    parts, name = PowerSGD(2).apply({"w": normal(20, 30)}), side("w", "~")
+    w, layout = parts["w"], parts[name]
+    for case in (
+        {"w": w.double()},
+        {"w": w[0]},
+        {"w": w[:, 1:]},
+        {"w": w.t()},
+        {"w": w[:1]},
+        {"w": Symbols(torch.zeros(2, 50, dtype=torch.uint8), 2)},
+        {name: layout.int()},
+        {name: layout[:0]},
+        {name: layout[:-1]},
+        {name: torch.cat([layout, layout_of(2, 3, name="v")])},
+        {name: torch.tensor([255] * 9).byte()},
+        {name: layout_of(20, 30, name="w")},
+        {name: layout_of(20, 30, dtype=torch.float64)},
+        {name: layout_of(20, 31)},
+        {name: layout_of(50)},
+        {name: layout_of(0, 50)},
+        {name: layout_of(1, 49)},
+        {name: Symbols(layout, 256)},
+    ):
+        with pytest.raises(WireError):
+            PowerSGD(2).undo({**parts, **case})
+    assert PowerSGD(2).undo({**parts, name: layout_of(30, 20)})["w"].shape == (30, 20)
+    with pytest.raises(WireError, match=r"PowerSGD.* would not have coded the shape"):
+        PowerSGD(2).undo({"w": torch.zeros(2, 1 << 17), name: layout_of(1 << 16, MAX_SIZE >> 16)})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 3e38])
+@pytest.mark.parametrize("later", [(), (Half(),)])
+def test_hostile_values_are_wire_errors_or_finite(value, later):
+    codec = Pipeline(PowerSGD(2), *later)
+    entries = unpack(codec.encode({"w": normal(20, 30)}))
+    special = torch.tensor([value, 3e38]).to(entries["w"].dtype)
+    entries["w"][0, 3], entries["w"][:, -1] = special
+    if value == 3e38 and not later:
+        assert codec.decode(pack(entries))["w"].max() == MAX
+    else:
+        with pytest.raises(WireError, match="'w' holds NaN or infinite values"):
+            codec.decode(pack(entries))
+
+
+def test_activations_of_texts_are_parted_where_the_message_is_smallest():
+    """[batch, characters, width]: as 8 x (64 * 96) a rank would cost ten times as much."""
+    basis = normal(2, 96)
+    h = (normal(8 * 64, 2, seed=1) @ basis).reshape(8, 64, 96)
+    codec = Pipeline(PowerSGD(2))
+    message = codec.encode({"h": h})
+    got = codec.decode(message)["h"]
+    assert got.shape == h.shape
+    assert torch.allclose(got, h, atol=1e-4)
+    assert 4 * 2 * (512 + 96) < len(message) < 4 * 2 * (512 + 96) + 64
+    convolution = PowerSGD(1).apply({"w": normal(64, 32, 5, 5)})
+    assert convolution["w"].shape == (1, 64 + 800)
+
+
+# ------------------------------------------------------------------------------- fixed directions
+
+
+@pytest.mark.parametrize(
+    "codec",
+    [
+        Pipeline(Subspace(4)),
+        Pipeline(Subspace(3, seed=5), Half()),
+        Pipeline(Subspace(4), Quantize(8, per="channel")),
+        Pipeline(Subspace(4), EDEN(2), Entropy()),
+    ],
+    ids=repr,
+)
+class TestSubspace(Conformance):
+    @pytest.mark.later
+    def test_hostile_content_ends_in_a_wire_error_or_a_tree(self, codec):
+        super().test_hostile_content_ends_in_a_wire_error_or_a_tree(codec)
+
+
+def test_a_subspace_is_a_projection_on_orthonormal_directions():
+    """U from what the stage does to the unit vectors; then the plain formula h U U^T."""
+    stage, width = Subspace(6), 20
+    u = stage.apply({"w": torch.eye(width)})["w"].double()  # [width, rank]
+    assert torch.allclose(u.t() @ u, torch.eye(6).double(), atol=1e-6)
+    h = normal(5, 7, width)
+    assert torch.allclose(there_and_back(stage, h).double(), h.double() @ u @ u.t(), atol=1e-5)
+    inside = (normal(5, 7, 6).double() @ u.t()).float()
+    assert torch.allclose(there_and_back(stage, inside), inside, atol=1e-5)
+    assert relative_error(there_and_back(stage, h), h) > 0.5
+
+
+def test_a_subspace_depends_on_its_seed_and_costs_rank_values_a_row():
+    h = normal(10, 64)
+    assert not torch.equal(there_and_back(Subspace(8), h), there_and_back(Subspace(8, seed=1), h))
+    message = Pipeline(Subspace(8)).encode({"h": h})
+    assert 4 * 80 < len(message) < 4 * 80 + 40
+
+
+@pytest.mark.parametrize("shape", [(64,), (3, 8), (1,)])
+def test_what_would_not_become_shorter_is_passed_on(shape):
+    parts = Subspace(8).apply({"w": normal(*shape)})
+    assert list(parts) == ["w"]
+    assert torch.equal(parts["w"], normal(*shape))
+
+
+def test_a_subspace_at_both_sides_of_a_cut_is_a_layer_of_the_network():
+    """The gradient that arrives has no part outside the subspace, as behind a linear layer U."""
+    stage = Subspace(2)
+    h = normal(4, 6).requires_grad_()
+    u = stage.apply({"w": torch.eye(6)})["w"]
+    (h @ u @ u.t()).square().sum().backward()
+    g = 2 * there_and_back(stage, h.detach())  # at the receiver
+    assert torch.allclose(there_and_back(stage, g), h.grad, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"w": torch.zeros(3, 5)}, "rows of 4 coordinates"),
+        ({"w": torch.zeros(3, 4).double()}, "expected float32 values"),
+        ({side("w", "w"): torch.tensor(4, dtype=torch.int32)}, "a width of 4"),
+        ({side("w", "w"): torch.tensor(2**30, dtype=torch.int32)}, "a width of 1073741824"),
+        ({"w": torch.full((3, 4), torch.nan)}, "NaN"),
+    ],
+)
+def test_a_strange_message_is_refused(change, message):
+    parts = Subspace(4).apply({"w": normal(3, 20)})
+    with pytest.raises(WireError, match=message):
+        Subspace(4).undo({**parts, **change})

@@ -1,0 +1,101 @@
+"""Every-step averaging: one worker with the big batch, and going on after a save."""
+
+import pytest
+import torch
+from core.federated.small import ADAM, network
+from core.federated.small import workers as everybody
+from torch import nn
+from torch.nn.functional import nll_loss
+
+from fltoolkit.channel import Channel
+from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, Sign
+from fltoolkit.federated import Local
+from fltoolkit_research.codecs import PowerSGD
+from fltoolkit_research.federated import AllGather, Ring, ThroughServer, ddp
+
+
+def local(**changes):
+    how = {"batch_size": None, "optimizer": ADAM, "steps": 1, "clip_norm": 0.5}
+    return Local(**how | changes)
+
+
+@pytest.mark.parametrize("exchange", [ThroughServer(), AllGather(), Ring()], ids=repr)
+def test_with_float32_it_is_one_worker_with_the_big_batch(exchange):
+    model, one, workers = network(), network(), everybody()
+    records = list(ddp(model, workers, Channel(), steps=6, local=local(), exchange=exchange))
+    x, y = (torch.cat(part) for part in zip(*workers.values(), strict=True))
+    optimizer, losses = ADAM(one.parameters()), []
+    for _ in range(6):
+        optimizer.zero_grad()
+        loss = nll_loss(one(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(one.parameters(), 0.5)
+        optimizer.step()
+        losses.append(loss.item())
+    assert [r["loss"] for r in records] == pytest.approx(losses, abs=1e-6)
+    for mine, theirs in zip(model.parameters(), one.parameters(), strict=True):
+        assert torch.allclose(mine, theirs, atol=1e-6)
+    other = network()
+    list(ddp(other, workers, Channel(), steps=6, local=local(clip_norm=None), exchange=exchange))
+    assert not torch.allclose(other[0].weight, one[0].weight, atol=1e-4)
+
+
+def test_batches_go_on_over_epochs_and_differ_between_seeds():
+    """Three steps of 3, 3 and 2 samples see each of 8 once."""
+    seen = []
+
+    class Spy(nn.Module):
+        def forward(self, x):
+            seen.append(x[:, 0].tolist())
+            return x
+
+    model = nn.Sequential(Spy(), *network())
+    workers, how = everybody(count=1), {"local": local(batch_size=3), "exchange": AllGather()}
+    found = []
+    for seed in (0, 1):
+        records = ddp(model, workers, Channel(), steps=3, seed=seed, **how)
+        seen.clear()  # the call tries the model
+        list(records)
+        found.append([value for batch in seen for value in batch])
+    first, second = found
+    assert sorted(first) == sorted(second) == sorted(workers["w0"][0][:, 0].tolist())
+    assert first != second
+
+
+@pytest.mark.slow
+def test_dropout_depends_on_the_seed():
+    """One worker with equal samples in each batch: only the masks differ from seed to seed."""
+    x, y = everybody(1)["w0"]
+    ends, workers = [], {"w0": (x[:1].expand(8, -1), y[:1].expand(8))}
+    local = Local(None, lr=0.1, steps=1)
+    for seed in (0, 0, 1):
+        model = nn.Sequential(nn.Dropout(0.5), network())
+        list(ddp(model, workers, Channel(), steps=2, local=local, seed=seed))
+        ends.append(torch.cat([p.flatten() for p in model.parameters()]))
+    assert torch.equal(ends[0], ends[1])
+    assert not torch.allclose(ends[0], ends[2], atol=1e-3)
+
+
+@pytest.mark.parametrize("codec", [Pipeline(Sign()), Pipeline(PowerSGD(1)), Pipeline(Quantize(2))])
+def test_compressed_gradients_still_learn(codec):
+    codecs = {kind: ErrorFeedback(codec) for kind in ("update", "model")}
+    model, channel = network(), Channel(codecs)
+    records = list(ddp(model, everybody(), channel, steps=60, local=local()))
+    assert records[-1]["loss"] < 0.6 * records[0]["loss"]
+    assert records[-1]["nbytes"] == channel.nbytes()
+
+
+def test_what_it_cannot_do_is_refused():
+    norm = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3), nn.LogSoftmax(1))
+    for words, model, steps, how in (
+        ("averaged at every step", network(), 2, {"steps": 2}),
+        (r"buffers .*running_mean", norm, 2, {}),
+        (r"prox=0\.1", network(), 2, {"prox": 0.1}),
+        ("leaves nothing to train", network(), range(2, 2), {}),
+    ):
+        with pytest.raises(ValueError, match=words):
+            ddp(model, everybody(), Channel(), steps=steps, local=local(**how))
+    broken = network()
+    broken[0].weight.data.fill_(torch.inf)
+    with pytest.raises((FloatingPointError, ValueError)):
+        list(ddp(broken, everybody(), Channel(), steps=1, local=local()))

@@ -1,0 +1,145 @@
+"""DeMo: the transform by its definition, a step by hand, and a momentum that keeps what is left."""
+
+import math
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+from core.federated.small import three_layers
+from core.federated.small import workers as some
+from torch import nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.codecs import Pipeline, TopK
+from fltoolkit.federated import Fleet, Local
+from fltoolkit.testing import normal
+from fltoolkit_research.federated import (
+    ThroughServer,
+    cosines,
+    demo,
+    dion,
+    from_cosines,
+    muon_for,
+)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 64])
+def test_the_transform_by_its_definition(n):
+    x = normal(3, n).double()
+    expected = torch.zeros(3, n, dtype=torch.float64)
+    for k in range(n):
+        scale = math.sqrt((1 if k == 0 else 2) / n)
+        for j in range(n):
+            expected[:, k] += scale * x[:, j] * math.cos(math.pi * (j + 0.5) * k / n)
+    assert torch.allclose(cosines(x, n), expected)
+
+
+def test_the_inverse_for_any_shape():
+    x = normal(5, 7, 3)
+    c = cosines(x, 16)
+    assert c.shape == (7, 16)
+    assert torch.allclose(from_cosines(c, x.shape), x, atol=1e-5)
+    assert c.square().sum() == pytest.approx(float(x.square().sum()), rel=1e-5)
+
+
+class Pull(nn.Module):
+    """Two weights; the gradient of the loss of a sample x is x."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.tensor([1.0, 1.0]))
+
+    def forward(self, x):
+        return x @ self.w
+
+
+LOCAL = Local(
+    None,
+    optimizer=partial(torch.optim.SGD, lr=0.25),
+    steps=1,
+    loss_fn=lambda output, y: output.sum(),
+)
+
+
+def test_two_steps_by_hand():
+    """One worker, gradient (3, 1), chunks of 2: cosines (4, 2) / sqrt(2); one of two is sent.
+
+    Sent: (4, 0) / sqrt(2), which is (2, 2): signs (1, 1). The momentum keeps (1, -1). Then
+    m = (1, -1) / 2 + (3, 1) = (3.5, 0.5), cosines (4, 3) / sqrt(2): sent (2, 2), left (1.5, -1.5).
+    """
+    model = Pull()
+    fleet = Fleet({name: (torch.tensor([[3.0, 1.0]]), torch.zeros(1)) for name in ("a", "b")})
+    channel = Channel({"update": Pipeline(TopK(0.5))})
+    left = []
+    for _ in demo(model, fleet, channel, steps=2, local=LOCAL, decay=0.5, chunk=2):
+        left.append([round(v, 4) for v in fleet.momenta["b"]["w"].tolist()])
+    assert left == [[1.0, -1.0], [1.5, -1.5]]
+    assert model.w.tolist() == [0.5, 0.5]
+    assert channel.totals(fleet.clients)()["nbytes"] == channel.nbytes() > 0
+
+
+def test_what_does_not_fit_is_refused():
+    workers = {"a": (torch.ones(1, 2), torch.zeros(1))}
+    for wrong in ({"decay": 1.1}, {"chunk": 0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            demo(Pull(), workers, Channel(), steps=1, local=LOCAL, **wrong)
+    clipped = replace(LOCAL, clip_norm=1.0)
+    with pytest.raises(ValueError, match="whose length says nothing"):
+        demo(Pull(), workers, Channel(), steps=1, local=clipped)
+
+
+# ---- Dion ---------------------------------------------------------------------------------------
+
+
+def through_muon(model, batch_size):
+    return Local(batch_size, optimizer=muon_for(model, lr=0.05, momentum=None), steps=1)
+
+
+@pytest.mark.parametrize("rank", [2, 7])
+def test_narrow_means_are_dion_with_the_mean_gradient(rank):
+    """Three workers with 8 samples each against the algorithm on one matrix with all 24."""
+    model, plain, three, fleet = three_layers(), three_layers(), some(3), Fleet(some(3))
+    how = {"local": through_muon(model, 8), "rank": rank}
+    start = torch.randn(12, rank, generator=torch.Generator().manual_seed(3))
+    list(dion(model, fleet, Channel(), steps=6, seed=3, **how))
+    x, y = (torch.cat(parts) for parts in zip(*three.values(), strict=True))
+    hidden, q, momentum = plain[2].weight, start, torch.zeros(7, 12)
+    rest = [p for p in plain.parameters() if p is not hidden]
+    adamw = torch.optim.AdamW(rest, lr=6e-3, betas=(0.9, 0.95), weight_decay=0.0)
+    for _ in range(6):
+        plain.zero_grad()
+        nn.functional.nll_loss(plain(x), y).backward()
+        momentum += hidden.grad
+        p = torch.linalg.qr(momentum @ q).Q
+        r = momentum.T @ p
+        momentum -= 0.05 * p @ r.T
+        q = r / r.norm(dim=0)
+        with torch.no_grad():
+            hidden -= 0.05 * (7 / 12) ** 0.5 * p @ q.T
+        adamw.step()
+    assert not torch.allclose(plain[2].weight, three_layers()[2].weight, atol=0.01)
+    for one, other in zip(model.parameters(), plain.parameters(), strict=True):
+        assert torch.allclose(one, other, atol=1e-4)
+    mean = sum(m["2.weight"] for m in fleet.momenta.values()) / 3
+    assert torch.allclose(mean, momentum, atol=1e-5)
+
+
+def test_dion_sends_narrow_matrices():
+    model, channel = three_layers(), Channel()
+    list(dion(model, some(3), channel, steps=4, local=through_muon(model, 4), rank=2))
+    rest = sum(p.numel() for p in model.parameters()) - 84
+    up = [t.nbytes_dense // 4 for t in channel.transfers if t.receiver == ThroughServer().server]
+    assert up == [*[rest + 2 * 7] * 3, *[2 * 12] * 3] * 4
+
+
+def test_what_dion_refuses():
+    model = three_layers()
+    usual = Local(4, optimizer=muon_for(model), steps=1)
+    with pytest.raises(ValueError, match="muon_for\\(model, momentum=None\\)"):
+        list(dion(model, some(3), Channel(), steps=1, local=usual, rank=2))
+    clipped = replace(through_muon(model, 4), clip_norm=1.0)
+    with pytest.raises(ValueError, match="Leave clip_norm out"):
+        dion(model, some(3), Channel(), steps=1, local=clipped, rank=2)
+    with pytest.raises(ValueError, match="rank=0"):
+        dion(model, some(3), Channel(), steps=1, local=through_muon(model, 4), rank=0)

@@ -1,0 +1,126 @@
+"""Partners at random against the step by hand, and few random values against all of them."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from core.federated.small import FOUR, INNER, network, plain_ends, weights
+from torch import nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
+from fltoolkit.federated import Fleet, Local
+from fltoolkit_research.federated import AllGather, diloco, noloco, sparta
+
+ONE = replace(INNER, steps=1)
+
+
+def spread(fleet):
+    """How far the workers are from their mean."""
+    each = torch.stack(
+        [torch.cat([t.flatten() for t in w.values()]) for w in fleet.weights.values()]
+    )
+    return float((each - each.mean(0)).norm())
+
+
+def pairs_of(channel, step):
+    return {frozenset((t.sender, t.receiver)) for t in channel.transfers if t.step == step}
+
+
+@pytest.mark.later
+def test_a_group_of_all_workers_is_diloco():
+    model, other, fleet = network(), network(), Fleet(FOUR)
+    outer = torch.optim.SGD(other.parameters(), lr=0.7, momentum=0.5)
+    list(noloco(model, fleet, Channel(), rounds=4, local=INNER, group=4))
+    list(diloco(other, FOUR, Channel(), rounds=4, local=INNER, outer=outer))
+    assert torch.allclose(weights(model), weights(other), atol=1e-5)
+    assert spread(fleet) < 1e-5
+
+
+@pytest.mark.later
+def test_pairs_against_the_step_written_plainly():
+    """phi, m: two workers that exchanged move by the momentum of how far phi is from their mean."""
+    model, plain, channel, fleet, states = network(), network(), Channel(), Fleet(FOUR), {}
+    list(noloco(model, fleet, channel, rounds=4, local=INNER, seed=2))
+    start = {name: p.detach().clone() for name, p in plain.named_parameters()}
+    phi = {w: dict(start) for w in FOUR}
+    m = {w: {name: torch.zeros_like(t) for name, t in start.items()} for w in FOUR}
+    for round_ in range(4):
+        theta = plain_ends(plain, phi, round_, states)
+        for ann, ben in map(sorted, pairs_of(channel, round_ + 1)):
+            for worker in (ann, ben):
+                for name in start:
+                    pull = (theta[ann][name] + theta[ben][name]) / 2 - phi[worker][name]
+                    m[worker][name] = 0.5 * m[worker][name] + 0.7 * pull
+                    phi[worker][name] = phi[worker][name] + m[worker][name]
+    for worker in FOUR:
+        for name in start:
+            assert torch.allclose(fleet.weights[worker][name], phi[worker][name], atol=1e-5)
+    assert torch.equal(model[0].weight, fleet.weights["w0"]["0.weight"])
+
+
+@pytest.mark.later
+def test_partners_change_and_hold_the_workers_together():
+    channel, fleet, alone = Channel(), Fleet(FOUR), Fleet(FOUR)
+    list(noloco(network(), fleet, channel, rounds=12, local=INNER))
+    found = [pairs_of(channel, step) for step in range(1, 13)]
+    assert all(len(pairs) == 2 for pairs in found)
+    assert len(set().union(*found)) == 6, "everybody meets everybody"
+    assert len(channel.transfers) == 12 * 4
+    silent = Channel()
+    list(noloco(network(), alone, silent, rounds=12, local=INNER, group=1))
+    assert not silent.transfers
+    assert 0 < spread(fleet) < 0.6 * spread(alone)
+
+
+@pytest.mark.later
+def test_all_values_each_round_are_diloco_with_a_plain_mean():
+    model, other, fleet = network(), network(), Fleet(FOUR)
+    list(sparta(model, fleet, Channel(), rounds=4, local=INNER, fraction=1))
+    list(diloco(other, FOUR, Channel(), rounds=4, local=INNER))
+    assert torch.allclose(weights(model), weights(other), atol=1e-5)
+    assert spread(fleet) < 1e-5
+
+
+def test_the_drawn_values_are_equal_afterwards_and_no_others():
+    fleet, size = Fleet(FOUR), weights(network()).numel()
+    drawn, sgd = [], Local(4, lr=0.1, steps=1)
+    channel = Channel()
+    for _ in sparta(network(), fleet, channel, rounds=3, local=sgd, fraction=0.2):
+        flat = [torch.cat([t.flatten() for t in w.values()]) for w in fleet.weights.values()]
+        drawn.append((torch.stack(flat) == flat[0]).all(0))
+    assert [int(each.sum()) for each in drawn] == [round(0.2 * size)] * 3
+    assert not torch.equal(drawn[0], drawn[1])
+    assert {t.nbytes_dense for t in channel.transfers} == {4 * round(0.2 * size)}
+
+
+@pytest.mark.later
+def test_many_means_of_few_values_hold_the_workers_together():
+    how = {"rounds": 60, "local": ONE}
+    few, many = Fleet(FOUR), Fleet(FOUR)
+    list(sparta(network(), few, Channel(), fraction=0.02, **how))
+    gathered = Channel()
+    list(sparta(network(), many, gathered, fraction=0.5, exchange=AllGather(), **how))
+    assert 0 < spread(many) < 0.5 * spread(few)
+    assert len(gathered.transfers) == 60 * 12
+
+
+def test_what_is_not_allowed():
+    how = {"rounds": 1, "local": INNER}
+    for settings, words in (
+        ({"group": 3}, "must divide the number of workers, 4"),
+        ({"group": 0}, "group=0"),
+        ({"outer": (0.0, 0.5)}, "a learning rate above 0"),
+        ({"outer": (0.7, 1.0)}, "a momentum from 0 to below 1"),
+        ({"local": Local(4, lr=0.1, epochs=1)}, "give a number of inner steps"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            noloco(network(), FOUR, Channel(), **{**how, **settings})
+    with pytest.raises(ValueError, match="fraction=0"):
+        sparta(network(), FOUR, Channel(), fraction=0, **how)
+    sparse = Channel({"model": ErrorFeedback(Pipeline(TopK(0.1)))})
+    with pytest.raises(ValueError, match="TopK"):
+        list(noloco(network(), FOUR, sparse, **how))
+    counting = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3), nn.LogSoftmax(1))
+    with pytest.raises(ValueError, match="num_batches_tracked"):
+        list(sparta(counting, FOUR, Channel(), **how))

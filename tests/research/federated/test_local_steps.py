@@ -1,0 +1,232 @@
+"""DiLoCo by hand, its fragments, and what it shares with other methods."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+from core.federated.small import ADAM, FOUR, INNER, network, plain_ends, weights
+from torch import nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
+from fltoolkit.federated import Fleet, Local
+from fltoolkit_research.federated import (
+    AllGather,
+    Stream,
+    ThroughServer,
+    ddp,
+    des_loc,
+    diloco,
+    seconds_waiting,
+    streaming_diloco,
+)
+
+THREE = {name: FOUR[name] for name in ("w0", "w1", "w2")}
+
+
+class Pull(nn.Module):
+    """One weight w; the loss of a sample x is (w - x)^2 / 2."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.tensor([8.0]))
+
+    def forward(self, x):
+        return self.w - x
+
+
+PULLS = {name: (torch.full((1, 1), x), torch.zeros(1, 1)) for name, x in (("a", 0.0), ("b", 4.0))}
+HALF = Local(
+    None,
+    optimizer=partial(torch.optim.SGD, lr=0.5),
+    steps=2,
+    loss_fn=lambda output, y: (output - y).square().sum() / 2,
+)
+
+
+def test_two_rounds_by_hand():
+    """Inner SGD of rate 1/2 halves the distance twice: from w, worker x ends at x + (w - x) / 4.
+
+    w = 8: updates -6 and -3, mean -4.5. Outer Nesterov of rate 1/2 and momentum 1/2 sees the
+    gradient 4.5: velocity 4.5, step 1/2 (4.5 + 4.5 / 2) = 3.375, w = 4.625. Then updates -3.46875
+    and -0.46875, mean -1.96875; velocity 4.21875, step 1/2 (1.96875 + 2.109375) = 2.0390625.
+    """
+    model = Pull()
+    outer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.5, nesterov=True)
+    records = diloco(model, PULLS, Channel(), rounds=2, local=HALF, outer=outer)
+    found = [model.w.item() for _ in records]
+    assert found == [4.625, 2.5859375]
+    plain = Pull()
+    assert [plain.w.item() for _ in diloco(plain, PULLS, Channel(), rounds=1, local=HALF)] == [3.5]
+
+
+@pytest.mark.later
+def test_against_the_algorithm_written_plainly():
+    model, plain, states = network(), network(), {}
+    outer = torch.optim.SGD(model.parameters(), lr=0.7, momentum=0.9, nesterov=True)
+    list(diloco(model, THREE, Channel(), rounds=4, local=INNER, outer=outer, seed=2))
+    start = {name: p.detach().clone() for name, p in plain.named_parameters()}
+    velocity = {name: torch.zeros_like(t) for name, t in start.items()}
+    for round_ in range(4):
+        ends = plain_ends(plain, dict.fromkeys(THREE, start), round_, states).values()
+        for name in velocity:
+            gradient = start[name] - sum(end[name] for end in ends) / 3
+            velocity[name] = 0.9 * velocity[name] + gradient
+            start[name] = start[name] - 0.7 * (gradient + 0.9 * velocity[name])
+    for name, p in model.named_parameters():
+        assert torch.allclose(p, start[name], atol=1e-5), name
+
+
+@pytest.mark.later
+def test_one_step_of_sgd_is_every_step_averaging():
+    one = Local(None, optimizer=partial(torch.optim.SGD, lr=0.1), steps=1)
+    model, other = network(), network()
+    list(diloco(model, THREE, Channel(), rounds=5, local=one))
+    list(ddp(other, THREE, Channel(), steps=5, local=one))
+    assert torch.allclose(weights(model), weights(other), atol=1e-6)
+
+
+@pytest.mark.later
+def test_sparse_messages_all_to_all_are_what_everybody_counts():
+    """SparseLoCo: each worker's residual fades, and the mean is of what was sent."""
+    codecs = {"update": ErrorFeedback(Pipeline(TopK(0.1), Quantize(2)), decay=0.95)}
+    model, channel = network(), Channel(codecs)
+    records = list(diloco(model, THREE, channel, rounds=20, local=INNER, exchange=AllGather()))
+    assert records[-1]["loss"] < 0.5 * records[0]["loss"]
+    assert records[-1]["step"] == 60
+    assert records[-1]["nbytes_up"] == 0
+    once = {(t.step, t.sender): t.nbytes for t in channel.transfers}
+    assert len(once) == 20 * 3
+    assert records[-1]["nbytes"] == 2 * sum(once.values())
+    assert {t.kind for t in channel.transfers} == {"update"}
+
+
+def test_a_warm_start_goes_on_with_the_optimizers_of_ddp():
+    fleet, model = Fleet(THREE), network()
+    how = {"optimizer": ADAM, "keep_state": True}
+    list(ddp(model, fleet, Channel(), steps=5, local=Local(4, steps=1, **how)))
+    assert fleet.optimizers["w1"]["state"][0]["step"] == 5
+    list(diloco(model, fleet, Channel(), rounds=1, local=Local(4, steps=3, **how)))
+    assert fleet.optimizers["w1"]["state"][0]["step"] == 8
+
+
+# ---- moments ------------------------------------------------------------------------------------
+
+
+@pytest.mark.later
+def test_moments_are_averaged_every_so_many_rounds():
+    """DES-LOC by hand: the first moment after rounds 2 and 4, the second after round 3."""
+    model, plain, channel, fleet, states = network(), network(), Channel(), Fleet(THREE), {}
+    periods = {"exp_avg": 2, "exp_avg_sq": 3}
+    how = {"rounds": 4, "local": INNER, "moments": periods, "seed": 2}
+    list(des_loc(model, fleet, channel, **how))
+    start = {name: p.detach().clone() for name, p in plain.named_parameters()}
+    for round_ in range(4):
+        ends = plain_ends(plain, dict.fromkeys(THREE, start), round_, states).values()
+        start = {name: sum(end[name] for end in ends) / 3 for name in start}
+        for entry, every in periods.items():
+            for k in range(4) if (round_ + 1) % every == 0 else ():
+                mean = sum(states[worker]["state"][k][entry] for worker in THREE) / 3
+                for worker in THREE:
+                    states[worker]["state"][k][entry] = mean.clone()
+    for name, p in model.named_parameters():
+        assert torch.allclose(p, start[name], atol=1e-5), name
+    kept = [fleet.optimizers[worker]["state"][0] for worker in THREE]
+    assert torch.equal(kept[0]["exp_avg"], kept[1]["exp_avg"])
+    assert not torch.equal(kept[0]["exp_avg_sq"], kept[1]["exp_avg_sq"])
+    sent = [sum(t.nbytes_dense for t in channel.transfers if t.step == k) for k in (1, 2, 3, 4)]
+    assert [each // sent[0] for each in sent] == [1, 2, 2, 2]
+
+
+def test_moments_that_nobody_keeps():
+    for moments, local, words in (
+        ({"exp_avg": 1}, replace(INNER, keep_state=False), "keep_state=True"),
+        ({"exp_avg": 0}, INNER, "exp_avg"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            des_loc(network(), THREE, Channel(), rounds=1, local=local, moments=moments)
+    records = des_loc(network(), THREE, Channel(), rounds=1, local=INNER, moments={"momentum": 1})
+    with pytest.raises(ValueError, match="has no 'momentum'; its optimizer keeps step, exp_avg"):
+        next(records)
+
+
+# ---- streaming ----------------------------------------------------------------------------------
+
+
+@pytest.mark.later
+def test_one_fragment_without_overlap_is_diloco():
+    model, other = network(), network()
+    list(diloco(model, THREE, Channel(), rounds=4, local=INNER))
+    still = Stream(1, overlap=0, blend=0.0)
+    list(streaming_diloco(other, THREE, Channel(), rounds=4, local=INNER, stream=still))
+    assert torch.allclose(weights(model), weights(other), atol=1e-5)
+    delayed = network()
+    list(streaming_diloco(delayed, THREE, Channel(), rounds=4, local=INNER, stream=Stream(1)))
+    assert not torch.allclose(weights(model), weights(delayed), atol=1e-3)
+
+
+def test_fragments_take_turns_and_arrive_a_round_later():
+    model, channel, before = network(), Channel(), network()
+    moved = []
+    for _ in streaming_diloco(model, THREE, channel, rounds=4, local=INNER, stream=Stream(2)):
+        old = before.state_dict()
+        moved.append([n for n, p in model.named_parameters() if not torch.equal(p, old[n])])
+        before.load_state_dict(model.state_dict())
+    sent = [t for t in channel.transfers if t.kind == "update" and t.sender == "w0"]
+    assert len(sent) == 4
+    assert sent[0].nbytes == sent[2].nbytes
+    assert moved[0] == []
+    assert sorted(moved[1] + moved[2]) == sorted(n for n, _ in model.named_parameters())
+    assert moved[1] == moved[3]
+
+
+def test_blending_by_hand():
+    """One weight, one fragment, a round late: own weights are mixed half and half with the shared.
+
+    Round 1: a goes from 8 to 2, b to 5; mean of the way -4.5 is under way. Round 2: a goes from 2
+    to 0.5, b from 5 to 4.25; the way from the shared 8 (mean -5.625) is sent; -4.5 arrives: shared
+    3.5, a (0.5 + 3.5) / 2 = 2, b 3.875. Round 3: a 0.5, b 3.96875; -5.625 arrives: shared -2.125.
+    """
+    model, fleet = Pull(), Fleet(PULLS)
+    records = streaming_diloco(model, fleet, Channel(), rounds=3, local=HALF, stream=Stream(1))
+    found = []
+    for _ in records:
+        found.append((model.w.item(), *(fleet.weights[w]["w"].item() for w in "ab")))
+    assert found == [(8.0, 2.0, 5.0), (3.5, 2.0, 3.875), (-2.125, -0.8125, 0.921875)]
+
+
+def test_a_link_that_is_fast_enough_costs_no_time():
+    how = {"nbytes_per_second": 1000.0, "seconds_per_step": 0.25}
+    assert seconds_waiting(3000, **how, overlapped_steps=0) == 3.0
+    assert seconds_waiting(3000, **how, overlapped_steps=8) == 1.0
+    assert seconds_waiting(3000, **how, overlapped_steps=12) == 0.0
+    with pytest.raises(ValueError, match="the rate above 0"):
+        seconds_waiting(1, nbytes_per_second=0, seconds_per_step=1, overlapped_steps=1)
+
+
+# ---- errors -------------------------------------------------------------------------------------
+
+
+def test_what_does_not_fit_is_refused():
+    model = network()
+    for words, protocol, how in (
+        ("give a number of inner steps", diloco, {"local": Local(4, lr=0.1, epochs=1)}),
+        ("leaves nothing to train", diloco, {"rounds": range(1, 1)}),
+        ("does not move", diloco, {"outer": torch.optim.SGD([model[0].weight], lr=0.7)}),
+        ("fragments=5: the model has", streaming_diloco, {"stream": Stream(5)}),
+    ):
+        with pytest.raises(ValueError, match=words):
+            protocol(model, THREE, Channel(), **{"rounds": 1, "local": INNER} | how)
+    server = ThroughServer("w0")
+    with pytest.raises(ValueError, match="sends update to itself"):
+        list(diloco(model, THREE, Channel(), rounds=1, local=INNER, exchange=server))
+    for wrong in ({"blend": 1.5}, {"overlap": -1}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            Stream(1, **wrong)
+
+
+def test_a_worker_that_diverges_is_named():
+    wild = Local(4, optimizer=partial(torch.optim.SGD, lr=3e38), steps=3)
+    with pytest.raises(FloatingPointError, match="client 'w0', round 0"):
+        list(diloco(network(), THREE, Channel(), rounds=1, local=wild))

@@ -1,0 +1,168 @@
+"""Seeds and scalars: every client rebuilds the server's model, and no message has its size."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from core.federated.small import FOUR, network
+from torch import nn
+
+from fltoolkit.channel import Channel
+from fltoolkit.federated import Fleet, Local
+from fltoolkit.federated.client import batch_indices
+from fltoolkit.federated.workers import client_seed
+from fltoolkit_research.federated import Directions, decomfl, fedkseed
+from fltoolkit_research.federated.zeroth_order import direction, followed
+
+LOCAL = Local(4, lr=0.05, steps=3)
+
+
+def trained(model, rounds=6, cohort=2, local=LOCAL, clients=FOUR, **how):
+    channel = Channel()
+    records = list(
+        decomfl(model, clients, channel, rounds=rounds, cohort=cohort, local=local, **how)
+    )
+    return channel, records
+
+
+def loss(model):
+    x, y = (torch.cat(parts) for parts in zip(*FOUR.values(), strict=True))
+    return nn.functional.nll_loss(model(x), y)
+
+
+def test_whoever_missed_rounds_rebuilds_the_servers_weights_to_the_bit():
+    model, fleet, kept = network(), Fleet(FOUR), []
+    rounds = decomfl(model, fleet, Channel(), rounds=8, cohort=1, local=LOCAL)
+    for _ in rounds:
+        kept.append({name: t.clone() for name, t in model.state_dict().items()})
+    seen = {k: int(own["seen"]) for k, own in fleet.weights.items()}
+    assert len(set(seen.values())) > 2  # rounds in which they last took part
+    for k, own in fleet.weights.items():
+        if seen[k]:
+            assert all(torch.equal(own[n], t) for n, t in kept[seen[k] - 1].items()), k
+
+
+def test_messages_have_the_same_length_for_a_larger_model():
+    wide = nn.Sequential(nn.Linear(5, 300), nn.Tanh(), nn.Linear(300, 3), nn.LogSoftmax(1))
+    small, large = trained(network()), trained(wide, local=Local(4, lr=1e-4, steps=3))
+    assert small[1][-1]["nbytes"] == large[1][-1]["nbytes"] == small[0].nbytes()
+
+
+def test_one_step_of_everybody_is_a_step_down_the_mean_loss_along_one_direction():
+    model, fleet = network(), Fleet(FOUR)
+    start = {name: p.detach().clone() for name, p in model.named_parameters()}
+    loss(model).backward()
+    gradient = {name: p.grad.clone() for name, p in model.named_parameters()}
+    trained(model, 1, 4, Local(None, lr=0.05, steps=1), along=Directions(1, mu=1e-2), clients=fleet)
+    (sent,) = fleet.waiting
+    z = direction(start, int(sent["seeds"][0]))
+    along = sum((z[name] * g).sum() for name, g in gradient.items())
+    assert torch.allclose(sent["slopes"][0], along, rtol=1e-2)
+    end = followed(start, sent["seeds"], sent["slopes"], 0.05)
+    assert all(torch.equal(model.state_dict()[name], t) for name, t in end.items())
+
+
+def loss_at(weights, x, y):
+    return nn.functional.nll_loss(torch.func.functional_call(network(), weights, (x,)), y)
+
+
+def slope_by_hand(w, z, x, y, mu=1e-3):
+    there, back = ({n: w[n] + sign * mu * z[n] for n in w} for sign in (1, -1))
+    return float(loss_at(there, x, y) - loss_at(back, x, y)) / (2 * mu)
+
+
+@pytest.mark.later
+def test_an_evolution_strategy_of_low_rank_is_the_plain_loop():
+    model, fleet, lr, size = network(), Fleet(FOUR), 0.05, 5
+    w = {name: p.detach().clone() for name, p in model.named_parameters()}
+    how = {"along": Directions(size, rank=1), "clients": fleet}
+    trained(model, 3, 4, Local(None, lr=lr, steps=1), **how)
+    for sent in fleet.waiting:
+        total = {name: torch.zeros_like(t) for name, t in w.items()}
+        for seed in sent["seeds"].tolist():
+            draw = torch.Generator().manual_seed(seed)
+            z = {}
+            for name, t in w.items():
+                if t.dim() == 1:
+                    z[name] = torch.randn(len(t), generator=draw)
+                else:
+                    a = torch.randn(len(t), 1, generator=draw)
+                    z[name] = a * torch.randn(1, t.shape[1], generator=draw)
+            score = np.mean([slope_by_hand(w, z, x, y) for x, y in FOUR.values()])
+            total = {name: total[name] + score * z[name] for name in w}
+        w = {name: w[name] - lr / size * total[name] for name in w}
+    for name, p in model.named_parameters():
+        torch.testing.assert_close(p, w[name], rtol=1e-3, atol=1e-4)  # slopes are float32
+
+
+def test_directions_of_low_rank_have_the_same_size():
+    tree = {"w": torch.zeros(200, 300), "b": torch.zeros(500)}
+    for rank in (None, 1, 4):
+        z = direction(tree, 3, rank)
+        assert math.isclose(z["w"].square().mean(), 1, rel_tol=0.2), rank
+        assert torch.linalg.matrix_rank(z["w"]) == (rank or 200)
+
+
+def test_fedkseed_is_the_plain_loop():
+    model, lr, num, channel = network(), 0.05, 6, Channel()
+    first = {name: p.detach().clone() for name, p in model.named_parameters()}
+    list(fedkseed(model, FOUR, channel, rounds=4, cohort=2, local=LOCAL, along=Directions(num)))
+    seeds = np.random.default_rng([0, 2]).integers(2**31, size=num, dtype=np.int32).tolist()
+    zs, sums = [direction(first, s) for s in seeds], torch.zeros(num)
+
+    def rebuilt():
+        return {n: t - lr * sum(sums[j] * zs[j][n] for j in range(num)) for n, t in first.items()}
+
+    for round_ in range(4):
+        sent = [t for t in channel.transfers if t.step == round_ + 1 and t.kind == "control"]
+        base = rebuilt()
+        for k in (t.receiver for t in sent):
+            (x, y), w = FOUR[k], base
+            batches = batch_indices(len(y), LOCAL, client_seed(0, round_, k))
+            random = np.random.default_rng([client_seed(0, round_, k), 1])
+            for j, rows in zip(random.integers(num, size=3, dtype=np.int32), batches, strict=True):
+                g = slope_by_hand(w, zs[j], x[rows], y[rows])
+                w = {n: w[n] - lr * g * zs[j][n] for n in w}
+                sums[j] += g / len(sent)
+    for name, t in rebuilt().items():
+        torch.testing.assert_close(model.state_dict()[name], t, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.later
+def test_fedkseed_sends_sums_and_slopes_and_learns():
+    model, channel, how = network(), Channel(), {"local": LOCAL, "along": Directions(40)}
+    before = loss(model)
+    list(fedkseed(model, FOUR, channel, rounds=80, cohort=2, **how))
+    assert loss(model) < 0.95 * before
+    header = {"control": 13, "update": 28}
+    found = {(t.kind, t.nbytes - header[t.kind]) for t in channel.transfers}
+    assert found == {("control", 160), ("update", 24)}
+
+
+def test_whoever_is_new_in_a_run_that_goes_on_begins_with_the_first_model():
+    straight, again, fleet = network(), network(), Fleet(FOUR)
+    trained(straight, 8, 1)
+    trained(again, 1, 1, clients=fleet)
+    trained(again, range(1, 8), 1, clients=fleet)
+    assert torch.equal(straight[0].weight, again[0].weight)
+
+
+@pytest.mark.later
+def test_it_learns():
+    model = network()
+    before = loss(model)
+    trained(model, 60)
+    assert loss(model) < 0.9 * before
+
+
+def test_what_does_not_fit_is_refused_at_the_call():
+    norm = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3), nn.LogSoftmax(1))
+    for words, model, how in (
+        ("nothing else", network(), {"local": Local(4, lr=0.1, epochs=1)}),
+        ("BatchNorm", norm, {}),
+    ):
+        with pytest.raises(ValueError, match=words):
+            trained(model, **how)
+    with pytest.raises(ValueError, match="count=0"):
+        Directions(0)

@@ -1,0 +1,139 @@
+"""Attacks on tokens where the answer is known, and with nothing to learn from."""
+
+import pytest
+import torch
+from torch import nn
+
+from fltoolkit import Channel, Party
+from fltoolkit.models import gpt
+from fltoolkit_research.leakage import nearest_tokens, overhear, train_token_decoder, unigram_guess
+
+TOKENS, WIDTH, PLACES = 7, 12, 9
+HOW = {"num_tokens": TOKENS, "seed": 0, "batch_size": 8}
+
+
+def windows(n=60, seed=0):
+    """Token 0 in about half of the places."""
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randint(2 * TOKENS, (n, PLACES), generator=generator)
+    return torch.where(drawn < TOKENS, drawn, 0)
+
+
+def table():
+    return torch.randn(TOKENS, WIDTH, generator=torch.Generator().manual_seed(9))
+
+
+def noise(shape, seed=3):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def share(guess, tokens):
+    return float((guess == tokens).double().mean())
+
+
+def test_the_nearest_embedding_is_found_with_and_without_positions():
+    tokens, positions = windows(), 5 * noise((PLACES, WIDTH))
+    h = table()[tokens] + positions
+    assert share(nearest_tokens(h, table(), positions=positions), tokens) == 1
+    assert share(nearest_tokens(h, table()), tokens) < 0.6
+
+
+@pytest.mark.parametrize(("hidden", "reach"), [(0, 0), (32, 0), (0, 1), (32, 1)])
+def test_a_probe_finds_tokens_through_an_unknown_linear_layer(hidden, reach):
+    mixing, known, victims = noise((WIDTH, WIDTH)), windows(), windows(30, seed=1)
+    decoder = train_token_decoder(table()[known] @ mixing, known, hidden=hidden, reach=reach, **HOW)
+    guess = decoder(table()[victims] @ mixing)
+    assert guess.shape == victims.shape
+    assert share(guess, victims) == 1 == decoder.validation
+
+
+@pytest.mark.later
+def test_only_reach_finds_what_stands_at_the_neighbour():
+    known, victims = windows(200), windows(50, seed=1)
+
+    def moved(tokens):
+        return table()[tokens.roll(1, dims=1)]  # each place tells of the one before it
+
+    found = {}
+    for reach in (0, 1):
+        decoder = train_token_decoder(moved(known), known, reach=reach, **HOW)
+        found[reach] = share(decoder(moved(victims))[:, :-1], victims[:, :-1])
+    assert found[0] < 0.6 < 0.99 < found[1]
+
+
+@pytest.mark.slow
+def test_only_a_hidden_layer_finds_what_is_not_linear():
+    known, victims = windows(400), windows(50, seed=1)
+
+    def folded(tokens):  # 0 in the middle, 1 to 6 on both of its sides
+        number = tokens[..., None].float() * torch.where(tokens % 2 == 0, 1, -1)[..., None]
+        return torch.cat([number, number.square()], dim=2)[..., :1]
+
+    found = {}
+    for hidden in (0, 64):
+        decoder = train_token_decoder(folded(known), known, hidden=hidden, **HOW)
+        found[hidden] = share(decoder(folded(victims)), victims)
+    assert found[0] < 0.9 < found[64]
+
+
+def test_who_hears_only_noise_guesses_the_most_frequent_token():
+    known, victims = windows(), windows(30, seed=1)
+    decoder = train_token_decoder(
+        noise((60, PLACES, WIDTH)), known, num_tokens=TOKENS, seed=0, hidden=32
+    )
+    null = unigram_guess(victims, known, num_tokens=TOKENS)
+    assert 0.4 < null < 0.7
+    assert abs(share(decoder(noise((30, PLACES, WIDTH), 4)), victims) - null) < 0.1
+
+
+def test_the_unigram_guess_by_hand():
+    known = torch.tensor([[1, 1, 2], [0, 1, 3]])
+    assert unigram_guess(torch.tensor([[1, 0], [1, 1]]), known, num_tokens=4) == 0.75
+
+
+def test_the_tokens_of_a_transformer_can_be_read_behind_its_first_block():
+    """The way of notebook 12: overhear, unflatten, probe."""
+    model = gpt(TOKENS, context=PLACES, num_layers=1, width=16, num_heads=2, seed=0)
+    alice, known, victims = Party("alice", model[:2]), windows(), windows(30, seed=1)
+    channel = Channel()
+    heard = [overhear(alice, x, channel).h.unflatten(1, (PLACES, 16)) for x in (known, victims)]
+    decoder = train_token_decoder(heard[0], known, **HOW)
+    assert share(decoder(heard[1]), victims) > 0.99
+
+
+def test_the_same_seed_gives_the_same_decoder_and_leaves_the_global_generator():
+    known = windows()
+    h, state = table()[known], torch.get_rng_state()
+    one, two = (train_token_decoder(h, known, num_tokens=TOKENS, seed=3) for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), state)
+    for a, b in zip(one.network.parameters(), two.network.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert isinstance(one.network, nn.Sequential)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"h": torch.full((60, PLACES, WIDTH), torch.nan)}, "NaN or infinite"),
+        ({"h": torch.zeros(60, PLACES - 1, WIDTH)}, "need .samples, places, width. and"),
+        ({"h": torch.zeros(60, PLACES, WIDTH)[:5], "tokens": windows()[:5]}, "10 samples or more"),
+        ({"num_tokens": 5}, "numbers from 0 to 6: need 0 to 4"),
+        ({"hidden": -1}, "hidden=-1"),
+        ({"reach": -1}, "reach=-1"),
+    ],
+)
+def test_mistakes_are_told(change, message):
+    how = {"h": torch.zeros(60, PLACES, WIDTH), "tokens": windows(), "num_tokens": TOKENS}
+    how = {**how, "seed": 0, **change}
+    with pytest.raises(ValueError, match=message):
+        train_token_decoder(how.pop("h"), how.pop("tokens"), **how)
+
+
+def test_widths_and_positions_must_fit():
+    h = torch.zeros(2, PLACES, WIDTH)
+    with pytest.raises(ValueError, match="widths, must be equal"):
+        nearest_tokens(h, torch.zeros(TOKENS, 3))
+    with pytest.raises(ValueError, match="2 positions for 9 places"):
+        nearest_tokens(h, table(), positions=torch.zeros(2, WIDTH))
+    with pytest.raises(ValueError, match="known is empty"):
+        unigram_guess(windows(), windows()[:0], num_tokens=TOKENS)

@@ -1,0 +1,192 @@
+"""The Pareto plot: what is named stands beside its point, what is not is grey."""
+
+from itertools import combinations
+
+import pytest
+from made_up import ALL, CHEAP, DEAR, FAILED
+from matplotlib.colors import to_hex
+from matplotlib.text import Annotation, Text
+
+from experiments.pareto import report as pareto_report
+from fltoolkit import plots
+from fltoolkit.history import History
+from fltoolkit.plots.style import summary
+from fltoolkit_course.plots.drawing import _SHAPES
+from fltoolkit_research import PROTOCOLS, Experiment, Result, front, points
+from fltoolkit_research import plots as research_plots
+from fltoolkit_research.plots.fronts import (
+    GREY,
+    INTERVALS,
+    LINE_WORDS,
+    MARK_WORDS,
+    OTHER,
+    SHAPES,
+    best_within,
+    look,
+)
+
+
+@pytest.fixture(scope="module")
+def results():
+    return pareto_report.parts_of(pareto_report.read_kept())["mnist", "IID"]
+
+
+def labels(ax):
+    return [each for each in ax.texts if isinstance(each, Annotation)]
+
+
+@pytest.mark.slow
+def test_of_a_large_sweep_the_front_is_named_and_the_rest_is_grey(results):
+    found = points(results)
+    best = {point.name for point in front(found)}
+    ax = research_plots.pareto(results)
+    assert {label.get_text() for label in labels(ax)} == best
+    colors = [to_hex(bars[0].get_color()).lower() for bars in ax.containers]
+    assert colors.count(GREY) == len(found) - len(best)
+
+
+@pytest.mark.later
+def test_of_a_small_one_all_are(results):
+    few = {point.name for point in points(results)[:5]}
+    ax = research_plots.pareto([r for r in results if r.experiment.name in few])
+    assert {label.get_text() for label in labels(ax)} == few
+
+
+@pytest.mark.later
+def test_names_have_their_points_colour_and_do_not_cover_each_other(results):
+    names = {"FedAvg, float32", "SplitNN, float32", "FedPAQ + Entropy", "3 bits + EF both ways"}
+    ax = research_plots.pareto(results, names=names)
+    by_name = {point.name: point for point in points(results)}
+    for label in labels(ax):
+        assert label.get_color() == look(by_name[label.get_text()])[1]
+    ax.figure.draw_without_rendering()
+    boxes = [Text.get_window_extent(label) for label in labels(ax)]  # without the line to a point
+    assert len(boxes) == len(names)
+    assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+
+
+@pytest.mark.later
+def test_the_legend_has_one_order(results):
+    ax = research_plots.pareto(results)
+    backwards = research_plots.pareto(results[::-1])
+    words = [text.get_text() for text in ax.get_legend().get_texts()]
+    kinds = ["split", "split, silent at times", "SplitFed", "federated"]
+    nulls = "the data sent, or owners alone"
+    assert words == [*kinds, nulls, LINE_WORDS, INTERVALS]
+    assert words == [text.get_text() for text in backwards.get_legend().get_texts()]
+
+
+@pytest.mark.later
+def test_bars_end_where_a_value_can_be():
+    """The interval of "dear" by Student's t is 0.93 +- 0.38, and no accuracy is above 100 %."""
+    ax = research_plots.pareto(ALL)
+    (bar,) = (
+        line.get_segments()[0][:, 1]
+        for marks in ax.containers
+        for line in marks.lines[2]
+        if marks.lines[0].get_ydata()[0] == pytest.approx(93)
+    )
+    assert bar.tolist() == pytest.approx([54.88, 100], abs=0.01)
+
+
+@pytest.mark.later
+def test_pictures_say_their_numbers():
+    ax = research_plots.pareto(ALL)
+    assert "cheap: 70.00 % for 210 B (front)" in summary(ax)
+    assert "worse: 90.00 % for 3.0 kB" in summary(ax)
+    assert ax.get_xlabel() == "all bytes sent [kB], logarithmic"
+    ax = research_plots.three_sizes(CHEAP[0].history[-1])
+    assert "update up: nominal 400 B, real 200 B, bound if independent 5 B" in summary(ax)
+    research_plots.three_sizes({"a": CHEAP[0].history[-1], "b": DEAR[0].history[-1]})
+    ax = research_plots.over_seconds({"cheap": [r.history for r in CHEAP]}, rate=100, latency=0.1)
+    assert ax.get_xlabel() == "seconds [s]"
+    assert all(
+        "10^" not in tick.get_text() for tick in research_plots.pareto(ALL).get_xticklabels("both")
+    )
+    for wrong in (
+        lambda: research_plots.pareto([FAILED]),
+        lambda: research_plots.three_sizes({"step": 1}),
+    ):
+        with pytest.raises(ValueError, match=r"run a sweep|research\.run"):
+            wrong()
+
+
+def test_the_best_so_far_uses_every_evaluation_and_agrees_with_the_table() -> None:
+    """At each evaluation of a run the line is at least as high, and each step is one of them."""
+    steps = best_within(ALL, points(ALL))
+    at = {int(row["nbytes"]) for r in ALL for row in r.history}
+    assert {int(nbytes) for nbytes, *_ in steps[:-1]} <= at
+    for seed in (0, 1):
+        runs = [r for r in ALL if r.experiment.seed == seed]
+        line = best_within(runs, points(runs))
+        for run in runs:
+            for row in run.history:
+                height = next(v for n, v, *_ in reversed(line) if n <= row["nbytes"])
+                assert height >= row["accuracy"]
+        reached = {row["accuracy"] for run in runs for row in run.history}
+        assert {value for _, value, *_ in line} <= reached
+
+
+@pytest.mark.later
+def test_in_one_column_names_of_points_stand_in_a_legend_below(tmp_path, monkeypatch):
+    ax = research_plots.pareto(ALL)
+    figure, seen = ax.figure, {}
+
+    def look(path, **_):
+        (below,) = figure.legends
+        seen["legend"] = [text.get_text() for text in below.get_texts()]
+        seen["beside"] = [text.get_text() for text in ax.texts if text.get_visible()]
+
+    monkeypatch.setattr(figure, "savefig", look)
+    plots.save_figure(ax, tmp_path / "front.png", columns=1)
+    assert set(seen["legend"]) >= {"cheap", "dear", "worse", "split"}
+    assert sorted(seen["beside"]) == ["1", "2", "3"]
+    assert figure.legends == []
+    assert {text.get_text() for text in ax.texts if text.get_visible()} == {
+        "cheap",
+        "dear",
+        "worse",
+    }
+    assert ax.get_legend().get_visible()
+    monkeypatch.setattr(figure, "savefig", lambda path, **_: seen.update(wide=[*figure.legends]))
+    plots.save_figure(ax, tmp_path / "front.png", columns=2)
+    assert seen["wide"] == [], "two columns have room for the names"
+
+
+NULLS = {"alone": 0}, {"alone": 0, "pooled": 500}
+
+
+def sent(amounts):
+    """A run of 90 % for each protocol, which sends so many bytes."""
+    return [
+        Result(
+            Experiment(name=name, protocol=name), History([{"nbytes": n, "accuracy": 0.9}]), "", 1
+        )
+        for name, n in amounts.items()
+    ]
+
+
+def test_what_sends_nothing_stands_above_a_zero_and_no_other_number_is_near():
+    ax = research_plots.pareto(sent({"alone": 0, "pooled": 500, "fedavg": 2000}))
+    places = [marks.lines[0].get_xdata()[0] for marks in ax.containers]
+    assert ax.get_xlim()[0] < min(places), "the mark is inside"
+    ax.figure.draw_without_rendering()
+    ticks = [tick for which in ("major", "minor") for tick in ax.get_xticklabels(which=which)]
+    shown = {tick.get_text(): tick.get_position()[0] for tick in ticks if tick.get_text()}
+    assert shown["0"] == min(places)
+    assert all(2 * min(places) < at for words, at in shown.items() if words != "0")
+    assert "alone: 90.00 % for 0 B" in summary(ax)
+
+
+def test_where_nobody_sends_anything_the_axis_has_no_break():
+    breaks = [
+        [t for t in research_plots.pareto(sent(rows)).texts if t.get_text() == "//"]
+        for rows in NULLS
+    ]
+    assert [len(each) for each in breaks] == [0, 1]
+
+
+def test_all_protocols_of_the_package_have_a_mark():
+    own = set(PROTOCOLS) - set(SHAPES)
+    assert not own, f"{own} are drawn as protocols of one's own"
+    assert {shape for shape, _ in [*SHAPES.values(), OTHER]} <= set(_SHAPES) & set(MARK_WORDS)

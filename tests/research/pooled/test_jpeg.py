@@ -1,0 +1,114 @@
+"""Images as JPEG files: what arrives is what they hold, and forged files are refused."""
+
+from io import BytesIO
+
+import pytest
+import torch
+
+from fltoolkit import load
+from fltoolkit.codecs import Pipeline
+from fltoolkit.codecs.stage import side
+from fltoolkit.wire import WireError
+from fltoolkit_research.pooled import Jpeg, lossless
+from fltoolkit_research.pooled.jpeg import RANGE, SHAPE
+
+
+def waves(*shape):
+    """Smooth images with values from -1 to 1."""
+    rows, columns = torch.arange(shape[-2]), torch.arange(shape[-1])
+    count = torch.arange(shape[0] * shape[1]).reshape(shape[0], shape[1], 1, 1)
+    return torch.sin(rows[:, None] / 5 + columns / 7 + count)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_what_arrives_is_what_the_files_hold(channels):
+    from PIL import Image
+
+    images = waves(4, channels, 16, 24)
+    limits = [(float(c.min()), float(c.max())) for c in images.transpose(0, 1)]
+    expected = []
+    for image in images:
+        pixels = [((c - low) / (high - low) * 255).round() for c, (low, high) in
+                  zip(image, limits, strict=True)]  # fmt: skip
+        shown, out = torch.stack(pixels, dim=-1).byte().numpy(), BytesIO()
+        Image.fromarray(shown.squeeze()).save(out, "JPEG", quality=60)
+        read = torch.tensor(list(Image.open(out).tobytes())).reshape(16, 24, channels)
+        expected.append([read[..., k] / 255 * (high - low) + low for k, (low, high) in
+                         enumerate(limits)])  # fmt: skip
+    codec = Pipeline(Jpeg(60))
+    back = codec.decode(codec.encode({"x": images}))["x"]
+    assert torch.allclose(back, torch.stack([torch.stack(e) for e in expected]), atol=1e-5)
+
+
+def test_quality_buys_exactness_and_the_header_is_sent_once():
+    images = waves(50, 1, 32, 32)
+    sizes, errors = [], []
+    for quality in (5, 40, 95):
+        message = lossless(Jpeg(quality)).encode({"x": images})
+        sizes.append(len(message))
+        errors.append(float((lossless(Jpeg(quality)).decode(message)["x"] - images).abs().mean()))
+    assert sizes == sorted(sizes)
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 0.01
+    one = len(lossless(Jpeg(5)).encode({"x": images[:1]}))
+    assert sizes[0] < one + 49 * 200, "each of these files alone has a header of 300 bytes or more"
+
+
+def test_digits_and_entries_that_are_no_images():
+    data, codec = load("digits"), lossless(Jpeg(50))
+    flat = codec.decode(codec.encode({"x": data.x_train[:30].flatten(1)}))["x"]
+    assert torch.equal(flat, codec.decode(codec.encode({"x": data.x_train[:30]}))["x"].flatten(1))
+    for other in (torch.rand(5, 60), torch.rand(64), torch.rand(2, 2, 8, 8), torch.rand(3, 49)):
+        assert torch.equal(codec.decode(codec.encode({"x": other}))["x"], other)
+    same = torch.full((2, 64), 3.0)
+    assert torch.equal(codec.decode(codec.encode({"x": same}))["x"], same)
+
+
+@pytest.mark.parametrize("quality", [0, 96, 50.0, "50"])
+def test_a_quality_that_is_none_is_refused(quality):
+    with pytest.raises(
+        ValueError, match=f"quality={quality!r}: expected a whole number from 1 to 95"
+    ):
+        Jpeg(quality)
+
+
+def parts():
+    return Jpeg(50).apply({"x": waves(3, 1, 8, 8)})
+
+
+def cut(p):
+    return p | {"x": p["x"][:-2]}
+
+
+def no_header(p):
+    return p | {"x": torch.zeros(9, dtype=torch.uint8)}
+
+
+def damaged(p):
+    whole = p["x"].clone()
+    whole[4:30] = 0
+    return p | {"x": whole}
+
+
+def other_shape(*shape):
+    return lambda p: p | {side("x", SHAPE): torch.tensor(shape)}
+
+
+@pytest.mark.parametrize(
+    ("forge", "words"),
+    [
+        (cut, "with one header"),
+        (no_header, "with one header"),
+        (damaged, "damaged JPEG file"),
+        (lambda p: p | {"x": torch.ones(3)}, "expected the bytes of JPEG files"),
+        (other_shape(2, 1, 8, 8), "expected 2 images, found 3"),
+        (other_shape(3, 1, 8, 9), "expected images of"),
+        (other_shape(3, 1, 8, -8), "found shape"),
+        (other_shape(10**9, 1, 8, 8), "expected 1000000000 images, found 3"),
+        (lambda p: p | {side("x", RANGE): torch.ones(2, 2)}, "expected side information 'r'"),
+    ],
+)
+def test_forged_messages_are_refused(forge, words):
+    with pytest.raises(WireError, match=words):
+        Jpeg(50).undo(forge(parts()))
+    assert Jpeg(50).undo(parts())["x"].shape == (3, 1, 8, 8)

@@ -1,0 +1,169 @@
+"""Sending the data is a protocol like any other: what is decoded is trained on, all bytes count."""
+
+import pytest
+import torch
+from torch import nn
+
+from fltoolkit import Channel, Party, evaluate, load, splitnn_mlp
+from fltoolkit.codecs import Pipeline, Quantize
+from fltoolkit.party import SGD
+from fltoolkit_research.pooled import at_random, lossless, pool, prototypes
+
+CODECS = {"samples": lossless(), "labels": lossless()}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load("digits").flat()
+
+
+def receiver(seed=0):
+    model = splitnn_mlp(64, 10, seed=seed)
+    return Party("server", model, SGD(model.parameters(), lr=0.05), nn.NLLLoss())
+
+
+def shares(data, num_owners):
+    rows = [range(k, len(data.y_train), num_owners) for k in range(num_owners)]
+    return {
+        f"owner_{k}": (data.x_train[list(r)], data.y_train[list(r)]) for k, r in enumerate(rows)
+    }
+
+
+def test_every_byte_is_counted_once_and_records_say_so(digits):
+    channel = Channel(CODECS)
+    owners = shares(digits, 4)
+    records = list(pool(owners, receiver(), channel, rounds=3, batch_size=32, seed=0))
+    assert {(t.kind, t.receiver) for t in channel.transfers} == {
+        ("samples", "server"),
+        ("labels", "server"),
+    }
+    assert len(channel.transfers) == 2 * 4
+    assert {r["nbytes"] for r in records} == {channel.nbytes()} == {records[0]["nbytes_up"]}
+    assert [r["step"] for r in records] == [45, 90, 135]
+    assert {r["num_samples"] for r in records} == {1437}
+
+
+@pytest.mark.slow
+def test_the_receiver_has_exactly_the_samples_and_learns(digits):
+    seen = []
+
+    class Watch(Channel):
+        def cross(self, link, tree, once=None):
+            arrival = super().cross(link, tree, once)
+            seen.append((link.kind, arrival.tree))
+            return arrival
+
+    server = receiver()
+    list(pool(shares(digits, 3), server, Watch(CODECS), rounds=5, batch_size=32, seed=0))
+    x = torch.cat([tree["x"] for kind, tree in seen if kind == "samples"])
+    y = torch.cat([tree["y"] for kind, tree in seen if kind == "labels"])
+    came = sorted([*row.tolist(), label] for row, label in zip(x, y.tolist(), strict=True))
+    sent = zip(digits.x_train, digits.y_train.tolist(), strict=True)
+    assert came == sorted([*row.tolist(), label] for row, label in sent)
+    assert evaluate([server], digits.x_test, digits.y_test)["accuracy"] > 0.93
+
+
+@pytest.mark.later
+def test_what_a_codec_loses_is_lost(digits):
+    one_bit = {"samples": lossless(Quantize(1)), "labels": lossless()}
+    received = []
+
+    class Watch(Party):
+        def loss_and_grad(self, h, y):
+            received.append(h)
+            return super().loss_and_grad(h, y)
+
+    server = receiver()
+    watch = Watch("server", server.module, server.optimizer, server.loss_fn)
+    list(pool(shares(digits, 2), watch, Channel(one_bit), rounds=1, batch_size=64, seed=0))
+    assert len(torch.unique(torch.cat(received))) == 2
+
+
+def test_sorted_labels_cost_next_to_nothing(digits):
+    channel = Channel(CODECS)
+    list(pool(shares(digits, 1), receiver(), channel, rounds=1, batch_size=64, seed=0))
+    assert channel.nbytes(kind="labels") < 80 < len(Pipeline().encode({"y": digits.y_train})) / 8
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same(digits):
+    def run(seed):
+        server = receiver()
+        owners = shares(digits, 2)
+        return [*pool(owners, server, Channel(CODECS), rounds=2, batch_size=50, seed=seed)]
+
+    assert run(1) == run(1) != run(2)
+
+
+def test_a_round_has_the_steps_that_were_asked_for(digits):
+    server = receiver()
+    few = {"ann": at_random(digits.x_train, digits.y_train, 40, seed=0)}
+    how = {"rounds": 2, "batch_size": 10, "seed": 0, "steps_per_round": 7}
+    records = list(pool(few, server, Channel(CODECS), **how))
+    assert [r["step"] for r in records] == [7, 14]
+
+
+@pytest.mark.later
+def test_the_model_can_be_sent_back(digits):
+    channel = Channel(CODECS)
+    how = {"rounds": 2, "batch_size": 100, "seed": 0, "send_back": True}
+    *_, last = pool(shares(digits, 3), receiver(), channel, **how)
+    back = [t for t in channel.transfers if t.kind == "model"]
+    assert [t.receiver for t in back] == ["owner_0", "owner_1", "owner_2"]
+    assert last["nbytes_down"] == sum(t.nbytes for t in back) > 0
+
+
+def test_bad_arguments_are_refused_at_the_call(digits):
+    owners, channel = shares(digits, 2), Channel()
+    for wrong, words in (
+        ({"rounds": 0}, "rounds=0"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"steps_per_round": 0}, "steps_per_round=0"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            pool(owners, receiver(), channel, **{"rounds": 1, "batch_size": 1, "seed": 0, **wrong})
+    how = {"rounds": 1, "batch_size": 1, "seed": 0}
+    x, y = digits.x_train, digits.y_train
+    for bad in ({}, {"server": (x, y)}, {"ann": (x, y[:3])}, {"ann": (x[:0], y[:0])}):
+        with pytest.raises(ValueError, match=r"owner"):
+            pool(bad, receiver(), channel, **how)
+    with pytest.raises(ValueError, match="needs an optimizer"):
+        pool(owners, Party("server", receiver().module), channel, **how)
+    assert not channel.transfers
+
+
+@pytest.mark.later
+def test_fewer_samples(digits):
+    x, y = digits.x_train, digits.y_train
+    fewer, labels = at_random(x, y, 100, seed=3)
+    assert len(labels) == 100
+    assert len(torch.unique(fewer, dim=0)) > 95
+    centres, classes = prototypes(x, y, 50, seed=0)
+    assert 45 <= len(classes) <= 55
+    assert set(classes.tolist()) == set(range(10))
+    for centre, label in zip(centres, classes, strict=True):  # nearest among the class's own means
+        own = x[y == label].mean(dim=0)
+        assert (centre - own).norm() < (centre - x[y != label].mean(dim=0)).norm() + 8
+    again, _ = prototypes(x, y, 50, seed=0)
+    assert torch.equal(centres, again)
+    all_of_them, _ = prototypes(x[:20], y[:20], 20, seed=0)
+    assert len(all_of_them) == 20
+    with pytest.raises(ValueError, match="count=0"):
+        at_random(x, y, 0, seed=0)
+    with pytest.raises(ValueError, match="class numbers"):
+        prototypes(x, x, 3, seed=0)
+
+
+@pytest.mark.slow
+def test_prototypes_are_better_than_random_samples(digits):
+    """The centre of a cluster stands for more samples than one of them does."""
+
+    def score(choose):
+        server = receiver()
+        samples = choose(digits.x_train, digits.y_train, 20, seed=0)
+        owners = {"ann": samples}
+        how = {"rounds": 5, "batch_size": 10, "seed": 0, "steps_per_round": 50}
+        list(pool(owners, server, Channel(), **how))
+        return evaluate([server], digits.x_test, digits.y_test)["accuracy"]
+
+    assert score(prototypes) > score(at_random) + 0.02
