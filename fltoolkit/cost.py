@@ -23,8 +23,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from fltoolkit.history import Record
-from fltoolkit.models import resnet50, vgg16
 from fltoolkit.trees import dense_nbytes
 
 __all__ = [
@@ -34,7 +32,6 @@ __all__ = [
     "federated_nbytes",
     "large_batch_nbytes",
     "measure",
-    "published_tables",
     "rounds_of_the_data",
     "split_nbytes",
 ]
@@ -340,45 +337,6 @@ def rounds_of_the_data(
     _check(num_samples=num_samples)
     _check_nbytes(nbytes_per_round=nbytes_per_round, nbytes_per_sample=nbytes_per_sample)
     return num_samples * nbytes_per_sample / nbytes_per_round
-
-
-def published_tables() -> list[Record]:
-    """Tables 1 and 2 of Vepakomma et al. 2018 (arXiv 1812.00564) and our formulas, row by row.
-
-    This is a consistency check and not an independent reproduction: the paper prints neither epochs
-    nor rounds, batch size or cut. We chose these settings such that the numbers fit (``settings``
-    in each row), and took "VGG" for VGG-16 with a head of width 4096. Only the ratio of federated
-    to split compute (189.9 in the paper, 187.7 here) and how costs depend on the number of clients
-    are not fitted. The 13 and 14 GB of large-batch SGD are left out: the paper's bytes per client
-    grow with the number of clients, ours do not. ``difference`` is ours / printed - 1.
-
-    >>> for row in published_tables()[:3]:
-    ...     print(row["method"], row["num_clients"], row["printed"], f"{row['difference']:.1%}")
-    large-batch SGD 100 29.4 -1.7%
-    federated averaging 100 29.4 -1.7%
-    split learning 100 0.1548 -0.6%
-    """
-    with torch.device("meta"):
-        vgg = measure(vgg16(10, seed=0), (3, 32, 32), cut=2)
-        resnet = measure(resnet50(100, seed=0), (3, 32, 32), cut=1)
-    rows: list[Record] = []
-
-    def add(table: str, method: MethodCost, printed: float, ours: float, settings: str) -> None:
-        row: Record = {"table": table, "method": method.name, "num_clients": method.num_clients}
-        row |= {"printed": printed, "ours": ours, "difference": ours / printed - 1}
-        rows.append({**row, "settings": f"{settings}, cut after conv1"})
-
-    for clients, *printed in (100, 29.4, 29.4, 0.1548), (500, 5.89, 5.89, 0.03):
-        advice = advise(vgg, num_samples=50_000, num_clients=clients, epochs=29, rounds=29)
-        for method, value in zip(advice.methods, printed, strict=True):
-            tera = method.flops_per_client / 1e12
-            add("1: CIFAR-10, VGG, TFLOP per client", method, value, tera, "29 epochs")
-    for clients, rounds, *printed in (100, 16, 3.0, 6.0), (500, 13, 2.4, 1.2):
-        advice = advise(resnet, num_samples=50_000, num_clients=clients, epochs=23, rounds=rounds)
-        for method, value in zip((advice.federated, advice.split), printed, strict=True):
-            giga, settings = method.nbytes_per_client / 1e9, f"23 epochs, {rounds} rounds"
-            add("2: CIFAR-100, ResNet-50, GB per client", method, value, giga, settings)
-    return rows
 
 
 def _crossover(excess: Callable[[int], int], num_samples: int) -> int | None:

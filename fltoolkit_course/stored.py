@@ -18,7 +18,7 @@ from torch import nn
 from fltoolkit.codecs.coders import Entropy
 from fltoolkit.codecs.pipeline import Pipeline
 from fltoolkit.codecs.quantize import Quantize
-from fltoolkit.models import generate, gpt
+from fltoolkit_research.models import generate, gpt
 
 __all__ = ["StoredModel", "stored_model", "stored_models"]
 

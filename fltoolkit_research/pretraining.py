@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 from fltoolkit.data.batches import Batches
-from fltoolkit.models import gpt
 from fltoolkit.wire import WireError, pack, unpack
 from fltoolkit_research.data.text import Text
+from fltoolkit_research.models import gpt
 
 BATCH_SIZE, LR, WARM_UP, CLIP_NORM = 16, 6e-3, 50, 1.0
 
@@ -41,7 +41,7 @@ def pretrained(
     Args:
         text: whose training part is learned.
         num_steps: of 16 windows each.
-        context, num_layers, width, num_heads: see `fltoolkit.models.gpt`.
+        context, num_layers, width, num_heads: see `fltoolkit_research.models.gpt`.
         seed: of the first weights and of the order of windows.
         folder: where the file is kept; None: the user's cache folder, of which
             ``pooch.os_cache("fltoolkit")`` says where it is.

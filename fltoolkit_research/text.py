@@ -26,7 +26,7 @@ _OTHERS = {  # each module, and those of its names that a text may hold
     gates: "AlwaysA LossGate Periodic FreezeAfter LogSpaced BudgetGate BangBang Decay",
     clock: "Even LogNormal Drop Constant Polynomial Hinge",
     privacy: "GaussianDP",
-    models: "splitnn_mlp mcmahan_2nn mcmahan_cnn vgg16 resnet50",
+    models: "splitnn_mlp mcmahan_2nn mcmahan_cnn",
     nn: "NLLLoss CrossEntropyLoss BCELoss BCEWithLogitsLoss MSELoss L1Loss SmoothL1Loss HuberLoss "
     "PoissonNLLLoss",
     optim: "SGD Adam AdamW Adamax NAdam RAdam Adagrad Adadelta RMSprop",

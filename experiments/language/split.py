@@ -35,11 +35,11 @@ from fltoolkit.codecs import (
     SameMask,
 )
 from fltoolkit.intervals import mean_ci
-from fltoolkit.models import gpt
 from fltoolkit.split import AlwaysA, Periodic, Upload, train_async, train_split
 from fltoolkit_research import pretrained
 from fltoolkit_research.codecs import EDEN, Subspace
 from fltoolkit_research.data import Text, load_text
+from fltoolkit_research.models import gpt
 
 CONTEXT = 64  # characters a window
 CUTS = {  # items of the row: embedding, two blocks, head

@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from fltoolkit.models import gpt
 from fltoolkit_research.data import Text, load_text
+from fltoolkit_research.models import gpt
 
 NOT_LIBRARY = {"test", "tests", "idlelib", "lib2to3", "ensurepip", "site-packages", "dist-packages"}
 FRESH_SEEDS = (10, 11, 12, 13, 14)  # no setting was chosen by looking; 13 and 14 were run later

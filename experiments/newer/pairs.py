@@ -30,8 +30,8 @@ from fltoolkit.codecs.stage import (
     with_side,
 )
 from fltoolkit.intervals import mean_ci
-from fltoolkit.models import gpt
 from fltoolkit_research.codecs import EDEN, Rotate
+from fltoolkit_research.models import gpt
 
 SIZE = 200_000
 

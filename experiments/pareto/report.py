@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import mean, mode
 
+from experiments.audit.published_tables import published_tables
 from experiments.null_rows import ALONE, ONE_BIT, SEND, WORST, megabytes, missing, times
 from experiments.pareto.settings import (
     BASELINE_FEDERATED,
@@ -22,7 +23,6 @@ from experiments.pareto.settings import (
 )
 from experiments.runs import Runs, differences, gain_of, gain_words, share_ci, write_between
 from fltoolkit import plots
-from fltoolkit.cost import published_tables
 from fltoolkit.history import History
 from fltoolkit.intervals import interval
 from fltoolkit_research import (
@@ -411,7 +411,7 @@ def factors(parts: Parts) -> str:
 
 
 def vepakomma() -> str:
-    """The two published tables of SplitNN, by our formulas; see `cost.published_tables`."""
+    """The two published tables of SplitNN, by our formulas; see `audit.published_tables`."""
     lines = [
         "| table | method | clients | printed | ours | difference |",
         "|---|---|---|---|---|---|",

@@ -19,8 +19,8 @@ from fltoolkit.codecs import Pipeline
 from fltoolkit.data import partition_contiguous
 from fltoolkit.federated import Local, Server, mean_of_all
 from fltoolkit.intervals import mean_ci
-from fltoolkit.models import gpt
 from fltoolkit_research.data import load_text
+from fltoolkit_research.models import gpt
 from fltoolkit_research.secrecy import ROUNDS, Grid, PlainSum, SecureSum, SharedRotation
 
 CLIENTS, NUM_ROUNDS, STEPS, CONTEXT = 10, 3, 6, 32

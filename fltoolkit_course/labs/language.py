@@ -49,7 +49,7 @@ from fltoolkit_research.data import load_text
 from fltoolkit.data import partition_iid
 from fltoolkit_research.federated import AllGather, diloco, muon_for
 from fltoolkit.federated import Fleet, Local
-from fltoolkit.models import generate, gpt
+from fltoolkit_research.models import generate, gpt
 
 """
 _START_CODE = """

@@ -21,7 +21,7 @@ import fltoolkit
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Pipeline, Quantize, TopK
 from fltoolkit.data import Batches
-from fltoolkit.models import gpt, seeded
+from fltoolkit.models import seeded
 from fltoolkit.party import SGD, Party
 from fltoolkit.split import (
     Periodic,
@@ -35,6 +35,7 @@ from fltoolkit.wire import pack
 from fltoolkit_engines._peers import NBYTES_ENVELOPE, Peers
 from fltoolkit_engines.remote import RemoteGate, RemoteParty, absent, without_nan
 from fltoolkit_engines.torch_distributed import DistributedChannel
+from fltoolkit_research.models import gpt
 
 NUM_SAMPLES, WIDTH, CUT = 24, 6, 5
 PATIENCE = 300  # seconds: nothing here waits so long, also on a busy machine

@@ -5,8 +5,8 @@ import torch
 
 from experiments.language import finetune
 from experiments.language.finetune import Setting, Task
-from fltoolkit.models import gpt
 from fltoolkit_research import pretrained
+from fltoolkit_research.models import gpt
 
 SMALL = Task("small", "topics", "topics", True, False, 2, 2, 2, 1, 4, 8)
 LEARNED = {  # of the 111,425 parameters of the model for Shakespeare

@@ -5,7 +5,7 @@ import torch
 from experiments.language.finetune import score
 from experiments.language.split_adapters import TwoParts, adapted, averaged, train
 from fltoolkit import Channel
-from fltoolkit.models import gpt
+from fltoolkit_research.models import gpt
 
 IDS = torch.randint(65, (2, 12, 9), generator=torch.Generator().manual_seed(0))
 CLIENTS = {f"client_{k}": (ids[:, :-1], ids[:, 1:]) for k, ids in enumerate(IDS)}

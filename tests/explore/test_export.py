@@ -14,10 +14,10 @@ from experiments.language import split as language_split
 from experiments.language.task import Task
 from experiments.pareto import report as pareto_report
 from fltoolkit import Channel
-from fltoolkit.models import gpt
 from fltoolkit.split import Upload
 from fltoolkit_research import Experiment
 from fltoolkit_research.federated import AllGather, Ring
+from fltoolkit_research.models import gpt
 
 ROOT = Path(__file__).parents[2]
 EXPLORE = ROOT / "docs" / "explore"

@@ -10,8 +10,9 @@ from fltoolkit import Channel, fedavg
 from fltoolkit.codecs import Difference, ErrorFeedback, Pipeline, Quantize
 from fltoolkit.federated import Local
 from fltoolkit.federated.many_at_once import local_updates
-from fltoolkit.models import gpt, seeded
+from fltoolkit.models import seeded
 from fltoolkit_research.finetuning import FineTuned, FullChange, full, lora
+from fltoolkit_research.models import gpt
 
 
 def small() -> nn.Sequential:

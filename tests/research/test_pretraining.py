@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from fltoolkit.models import gpt
 from fltoolkit_research import pretrained
 from fltoolkit_research.data import Text
+from fltoolkit_research.models import gpt
 
 TEXT = Text.of("the cat sat on the mat and the rat sat on the cat. " * 40, "cats")
 SMALL = {"context": 16, "num_layers": 1, "width": 16, "num_heads": 2}

@@ -10,7 +10,7 @@ from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, judged, on_seeds, spread, times
 from experiments.language.split import CONTEXT, TASKS, Cosine, text_of, windows
 from fltoolkit import Batches, Channel
-from fltoolkit.models import gpt
+from fltoolkit_research.models import gpt
 
 TASK, WIDTH, CUT = TASKS["scratch"], 64, 2
 DENSE, ONLY_SENT = "float32", "subspace of 8, weights free"

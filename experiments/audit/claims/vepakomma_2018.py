@@ -1,7 +1,7 @@
 """The two tables of the first paper on SplitNN in health."""
 
 from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict
-from fltoolkit.cost import published_tables
+from experiments.audit.published_tables import published_tables
 
 
 def measure(seed: int, quick: bool) -> Values:
@@ -32,7 +32,8 @@ CLAIM = Claim(
     "clients); 6 and 1.2 GB per client against 3 and 2.4 (CIFAR-100, ResNet-50).",
     source="Vepakomma et al. 2018, arXiv 1812.00564, tables 1 and 2",
     known="quoted",
-    ours="`fltoolkit.cost.published_tables`: parameters, multiplications and cut widths counted.",
+    ours="`experiments.audit.published_tables`: parameters, multiplications and cut widths "
+    "counted.",
     judge=judge,
     measures={"formulas": measure},
     seeds=(0,),

@@ -13,13 +13,13 @@ from fltoolkit import Channel, Party, evaluate
 from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, LloydMax, Pipeline, Quantize, TopK
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Local
-from fltoolkit.models import gpt
 from fltoolkit_course.labs import LanguageLab, language
 from fltoolkit_course.labs.board import Move
 from fltoolkit_course.labs.language import message_codec
 from fltoolkit_course.labs.layout import lay_out
 from fltoolkit_course.labs.picture import Picture
 from fltoolkit_research.federated import AllGather, diloco
+from fltoolkit_research.models import gpt
 
 
 def words_in(picture: Picture) -> list[str]:

@@ -5,9 +5,10 @@ import torch
 from torch import nn
 
 from fltoolkit.federated import Local, local_update
-from fltoolkit.models import gpt, seeded
+from fltoolkit.models import seeded
 from fltoolkit.testing import normal
 from fltoolkit_research.federated import Muon, muon_for, orthogonalized
+from fltoolkit_research.models import gpt
 
 
 @pytest.mark.parametrize("shape", [(20, 20), (64, 16), (16, 64), (1, 5)])

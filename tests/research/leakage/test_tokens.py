@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from fltoolkit import Channel, Party
-from fltoolkit.models import gpt
 from fltoolkit_research.leakage import nearest_tokens, overhear, train_token_decoder, unigram_guess
+from fltoolkit_research.models import gpt
 
 TOKENS, WIDTH, PLACES = 7, 12, 9
 HOW = {"num_tokens": TOKENS, "seed": 0, "batch_size": 8}

@@ -10,9 +10,9 @@ from torch import nn
 
 from fltoolkit import Batches, Channel, Party
 from fltoolkit.codecs import Pipeline, Quantize
-from fltoolkit.models import gpt
 from fltoolkit.split import AlwaysA, Upload, train_async, train_split
 from fltoolkit_research.codecs import Subspace
+from fltoolkit_research.models import gpt
 
 TOKENS, PLACES = 11, 8
 CUTS = {"plain": [2], "U-shaped": [2, 3], "three machines": [1, 2], "behind the head": [1]}

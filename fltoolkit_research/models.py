@@ -1,0 +1,167 @@
+"""A small language model as a list of layers, and text that it continues.
+
+Not here: the networks of the course (`fltoolkit.models`), and training.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float, Int, Int64
+from torch import Tensor, nn
+
+from fltoolkit.models import seeded
+
+__all__ = ["generate", "gpt"]
+
+
+def gpt(
+    num_characters: int,
+    *,
+    context: int = 64,
+    num_layers: int = 2,
+    width: int = 64,
+    num_heads: int = 4,
+    seed: int,
+) -> nn.Sequential:
+    """A small GPT as a row of items: embedding, ``num_layers`` blocks, head; any cut is possible.
+
+    The input is character numbers, int64 [batch, characters], at most ``context`` of them. The
+    output is log-probabilities [batch, num_characters, characters]: the classes are the second
+    dimension, as ``nn.NLLLoss`` needs it for labels [batch, characters]. No weight is shared
+    between items, so a cut never divides a weight between two parties. There is no dropout.
+
+    Radford et al. 2019 (GPT-2): layer norm before attention and before the feed-forward part, no
+    bias in the linear layers of a block, GELU, and weights with a standard deviation of 0.02. The
+    weights of the layers whose output is added to the residual stream are multiplied by 1 / sqrt(2
+    layers).
+
+    >>> model = gpt(65, seed=0)
+    >>> sum(p.numel() for p in model.parameters())
+    111425
+    >>> model(torch.zeros(1, 5, dtype=torch.int64)).shape
+    torch.Size([1, 65, 5])
+    """
+    if width % num_heads:
+        raise ValueError(f"width={width}, num_heads={num_heads}: heads must divide the width")
+    with seeded(seed):
+        embedding = _Embedding(num_characters, context, width)
+        blocks = [_Block(width, num_heads, num_layers) for _ in range(num_layers)]
+        return nn.Sequential(embedding, *blocks, _Head(width, num_characters))
+
+
+@torch.no_grad()
+def generate(
+    model: nn.Module,
+    start: Int64[Tensor, " start"],
+    length: int,
+    *,
+    context: int,
+    generator: torch.Generator | None = None,
+) -> Int64[Tensor, " characters"]:
+    """``start`` and ``length`` more characters, each predicted from the ``context`` before it.
+
+    Without ``generator`` each character is the most likely one (greedy); with it, each is drawn as
+    likely as the model says. The model computes in the mode that it is in. Its output must be
+    log-probabilities [batch, num_characters, characters], as of `gpt`. Raises ValueError if there
+    is nothing to start from or a count is too small, and FloatingPointError if the output is NaN.
+
+    >>> model, start = gpt(5, context=8, width=16, seed=0), torch.tensor([3])
+    >>> generate(model, start, 4, context=8).shape
+    torch.Size([5])
+    """
+    if start.dim() != 1 or not len(start):
+        raise ValueError(f"start has the shape {list(start.shape)}: give one character or more")
+    if length < 0 or context < 1:
+        raise ValueError(
+            f"length={length}, context={context}: a length of 0 or more, a context of 1 or more"
+        )
+    ids = start
+    for _ in range(length):
+        logs = model(ids[None, -context:])[0, :, -1]
+        if logs.isnan().any():
+            raise FloatingPointError("the model's output is NaN: it has diverged")
+        drawn = (
+            logs.argmax()
+            if generator is None
+            else torch.multinomial(logs.exp(), 1, generator=generator)
+        )
+        ids = torch.cat([ids, drawn.reshape(1)])
+    return ids
+
+
+class _Embedding(nn.Module):
+    """A vector for each character, plus a vector for its place."""
+
+    def __init__(self, num_characters: int, context: int, width: int):
+        super().__init__()
+        self.what = nn.Embedding(num_characters, width)
+        self.where = nn.Embedding(context, width)
+        for table in (self.what, self.where):
+            nn.init.normal_(table.weight, std=0.02)
+
+    def forward(
+        self, x: Int[Tensor, "batch characters"]
+    ) -> Float[Tensor, "batch characters width"]:
+        if x.shape[1] > len(self.where.weight):
+            raise ValueError(
+                f"windows of {x.shape[1]} characters: this gpt has context="
+                f"{len(self.where.weight)}. Cut the windows, or make a gpt with a larger context"
+            )
+        what: Tensor = self.what(x)
+        return what + self.where.weight[: x.shape[1]]
+
+
+class _Block(nn.Module):
+    """Attention to the places before, then a feed-forward part for each place."""
+
+    def __init__(self, width: int, num_heads: int, num_layers: int):
+        super().__init__()
+        self.num_heads = num_heads
+        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.up = nn.Linear(width, 4 * width, bias=False)
+        self.down = nn.Linear(4 * width, width, bias=False)
+        for linear in (self.qkv, self.up):
+            nn.init.normal_(linear.weight, std=0.02)
+        for linear in (self.out, self.down):
+            nn.init.normal_(linear.weight, std=0.02 / math.sqrt(2 * num_layers))
+
+    def forward(
+        self, h: Float[Tensor, "batch characters width"]
+    ) -> Float[Tensor, "batch characters width"]:
+        h = h + self._attention(self.norm_1(h))
+        change: Tensor = self.down(nn.functional.gelu(self.up(self.norm_2(h))))
+        return h + change
+
+    def _attention(
+        self, h: Float[Tensor, "batch characters width"]
+    ) -> Float[Tensor, "batch characters width"]:
+        """Attention, written out: vmap has no rule for torch's fused one, and is slow with it."""
+        size = h.shape[1]
+        q, k, v = (  # [batch, heads, characters, width / heads] each
+            part.unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+            for part in self.qkv(h).chunk(3, dim=2)
+        )
+        scores = q @ k.transpose(2, 3) / math.sqrt(q.shape[3])
+        later = torch.ones(size, size, dtype=torch.bool, device=h.device).triu(1)
+        looks = scores.masked_fill(later, -math.inf).softmax(dim=3)
+        mixed: Tensor = self.out((looks @ v).transpose(1, 2).flatten(2))
+        return mixed
+
+
+class _Head(nn.Module):
+    """The log-probability of each character to come next; the classes are the second dimension."""
+
+    def __init__(self, width: int, num_characters: int):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.linear = nn.Linear(width, num_characters)
+        nn.init.normal_(self.linear.weight, std=0.02)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(
+        self, h: Float[Tensor, "batch characters width"]
+    ) -> Float[Tensor, "batch num_characters characters"]:
+        logits: Tensor = self.linear(self.norm(h))
+        return logits.log_softmax(dim=2).transpose(1, 2)
