@@ -11,12 +11,14 @@ from typing import Any
 
 from torch import nn, optim
 
-from fltoolkit import codecs, metrics, models
+from fltoolkit import codecs, models
 from fltoolkit.codecs.base import Codec
 from fltoolkit.codecs.stage import Stage
 from fltoolkit.federated import clock, server
+from fltoolkit.metrics import ACCURACY, Metric
 from fltoolkit.split import gates
 from fltoolkit_research import codecs as more_codecs
+from fltoolkit_research import metrics
 from fltoolkit_research.federated import exchange, local_steps, privacy, zeroth_order
 from fltoolkit_research.pooled import compressors, jpeg, shrink
 
@@ -48,8 +50,8 @@ def _own_names() -> dict[str, Any]:
         thing = getattr(both[name], name)
         if isinstance(thing, type) and issubclass(thing, Codec | Stage):
             found[name] = thing
-    values = [getattr(metrics, name) for name in metrics.__all__]
-    return found | {each.name: each for each in values if isinstance(each, metrics.Metric)}
+    values = [ACCURACY, *(getattr(metrics, name) for name in metrics.__all__)]
+    return found | {each.name: each for each in values}
 
 
 _NAMES = _own_names()
@@ -119,9 +121,7 @@ def _name_of(thing: Any) -> str:
 def _home(thing: Any) -> tuple[str, str]:
     """The module and name of ``thing``; for a metric or protocol, those of its function."""
     if not callable(thing):
-        thing = (
-            (thing.measure or thing.of_all) if isinstance(thing, metrics.Metric) else thing.train
-        )
+        thing = (thing.measure or thing.of_all) if isinstance(thing, Metric) else thing.train
     return getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "")
 
 

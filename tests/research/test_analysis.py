@@ -7,7 +7,6 @@ import pytest
 from made_up import ALL, CHEAP, DEAR, made_up
 
 from fltoolkit.history import History
-from fltoolkit.metrics import MEAN_SQUARED_ERROR
 from fltoolkit_research import (
     Experiment,
     Point,
@@ -25,6 +24,7 @@ from fltoolkit_research import (
     table,
     value_within,
 )
+from fltoolkit_research.metrics import MEAN_SQUARED_ERROR
 
 
 def test_points_and_front():

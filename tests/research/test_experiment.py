@@ -3,9 +3,9 @@
 import pytest
 
 from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK
-from fltoolkit.metrics import PERPLEXITY
 from fltoolkit.split import LossGate
 from fltoolkit_research import PROTOCOLS, Experiment, read
+from fltoolkit_research.metrics import PERPLEXITY
 
 EVERYTHING = Experiment(
     "split_async",
@@ -69,7 +69,7 @@ def test_the_key_is_the_content():
             {"protocol": "fedavg", "codecs": {"activations": "Pipeline()"}},
             r"fedavg sends model, update, control, and never 'activations'",
         ),
-        ({"metric": "acuracy"}, "choose one of accuracy, auroc"),
+        ({"metric": "acuracy"}, "choose one of accuracy, binary_accuracy"),
         ({"model": "mlpp"}, r"one of mlp, cnn, or the call"),
         ({"data": "open('x')"}, "is not allowed here"),
         ({"loss": "MSELoss"}, r"write MSELoss\(\)"),

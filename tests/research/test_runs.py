@@ -207,7 +207,7 @@ def test_numbers_are_learned_by_their_own_metric(protocol, names):
     last = history[-1]
     assert last["mean_squared_error"] == pytest.approx(last["test_loss"], rel=1e-5)
     assert last["test_loss"] < history[0]["test_loss"]
-    with pytest.raises(ValueError, match="metric=MEAN_SQUARED_ERROR"):
+    with pytest.raises(ValueError, match="measured numbers need another one"):
         run(Experiment(protocol, **how))
 
 

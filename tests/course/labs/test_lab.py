@@ -170,7 +170,7 @@ from torch import nn
 
 from fltoolkit import SGD, Channel, History, Party, evaluate, evaluated, train_split
 from fltoolkit.codecs import Identity, Pipeline, Quantize
-from fltoolkit.metrics import BITS_PER_CHARACTER
+from fltoolkit_research.metrics import BITS_PER_CHARACTER
 from fltoolkit.models import seeded
 """
 
