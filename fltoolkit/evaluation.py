@@ -15,7 +15,7 @@ from fltoolkit.codecs.base import Codec
 from fltoolkit.history import Record
 from fltoolkit.metrics import ACCURACY, Metric
 from fltoolkit.party import LossFn, Party, check_one_number, check_targets, in_mode
-from fltoolkit.split.vertical import Merge, concatenate
+from fltoolkit.split.vertical import concatenate
 
 __all__ = ["evaluate", "forward"]
 
@@ -25,12 +25,12 @@ def forward(
     parties: Sequence[Party],
     x: Shaped[Tensor, "batch ..."] | Sequence[Shaped[Tensor, "batch ..."]],
     *,
-    merge: Merge = concatenate,
     through: Codec | None = None,
 ) -> Float[Tensor, "batch ..."]:
     """The output of the whole network. All parts are in evaluation mode and then restored.
 
-    If x is a sequence, the data are vertical: one block of columns for each party but the last.
+    If x is a sequence, the data are vertical: one block of columns for each party but the last,
+    whose activations are put side by side.
     With ``through``, the activations go through a fresh copy of that codec at each cut, as they
     would in use. For a network that was trained with `RandTopK`, give
     ``Pipeline(RandTopK(fraction, training=False))``.
@@ -55,7 +55,7 @@ def forward(
             return h
         features = zip(parties[:-1], x, strict=True)
         hs = [cross(party.module(block.to(party.device))) for party, block in features]
-        output: Tensor = parties[-1].module(merge([h.to(parties[-1].device) for h in hs]))
+        output: Tensor = parties[-1].module(concatenate([h.to(parties[-1].device) for h in hs]))
         return output
 
 
@@ -65,23 +65,20 @@ def evaluate(
     y: Shaped[Tensor, "samples ..."],
     *,
     metric: Metric = ACCURACY,
-    merge: Merge = concatenate,
     through: Codec | None = None,
     batch_size: int = 1000,
 ) -> Record:
     """``{"test_loss": ..., "accuracy": ...}`` on data that were not used for training.
 
     The second entry has the name of ``metric``. Both are means over all predictions: one prediction
-    for each sample or, with targets [samples, ...], one for each target. If the loss is the sum
-    over a batch, it is divided by the number of targets. Class numbers that the loss ignores (by
-    default -100) are not counted.
+    for each sample or, with targets [samples, ...], one for each target. Class numbers that the
+    loss ignores (by default -100) are not counted.
 
     Args:
         parties: the chain; the last one has the ``loss_fn``.
         x: inputs of any type and shape, or one block for each party but the last.
         y: targets, as ``loss_fn`` takes them.
-        metric: what to measure besides the loss, e.g. one of `fltoolkit.metrics`.
-        merge: the same as in training on vertical data.
+        metric: what to measure besides the loss.
         through: a codec at each cut; see `forward`.
         batch_size: how many samples go through the network at once, which limits the memory.
 
@@ -94,22 +91,29 @@ def evaluate(
     >>> evaluate([bob], x, torch.tensor([0, 0, 1, 0]))["accuracy"]
     0.75
     """
-    loss_fn = _checked(parties, x, y, batch_size)
+    if (loss_fn := parties[-1].loss_fn) is None:
+        raise ValueError(f"party {parties[-1].name!r} comes last and has no loss_fn: give it one")
+    if not len(y):
+        raise ValueError("no samples to evaluate: y is empty")
+    if batch_size < 1:
+        raise ValueError(f"batch_size={batch_size}: evaluate 1 sample or more at a time")
+    for features in [x] if isinstance(x, Tensor) else x:
+        if len(features) != len(y):
+            raise ValueError(f"{len(features)} samples and {len(y)} labels: need one each")
     loss = total = 0.0
     num_targets = count = 0
-    sums_up: bool | None = None
     everything: list[tuple[Tensor, Tensor]] = []
     for start in range(0, len(y), batch_size):
         rows = slice(start, start + batch_size)
         block = x[rows] if isinstance(x, Tensor) else [part[rows] for part in x]
-        output = forward(parties, block, merge=merge, through=through)
+        output = forward(parties, block, through=through)
         targets = y[rows].to(output.device)
         check_targets(output, targets)
         if not (here := _num_targets(loss_fn, targets)):
             continue
-        if sums_up is None:
-            sums_up = _is_a_sum(loss_fn, output, targets)
-        loss += _loss(loss_fn, output, targets) * (1 if sums_up else here)
+        mean = loss_fn(output, targets)
+        check_one_number(loss_fn, mean)
+        loss += float(mean) * here
         num_targets += here
         if metric.of_all is not None:
             everything.append((output.cpu(), targets.cpu()))
@@ -133,37 +137,8 @@ def evaluate(
     return record
 
 
-def _checked(
-    parties: Sequence[Party], x: Tensor | Sequence[Tensor], y: Tensor, batch_size: int
-) -> LossFn:
-    """The loss of the last party. Raises ValueError for arguments that do not go together."""
-    if (loss_fn := parties[-1].loss_fn) is None:
-        raise ValueError(f"party {parties[-1].name!r} comes last and has no loss_fn: give it one")
-    if not len(y):
-        raise ValueError("no samples to evaluate: y is empty")
-    if batch_size < 1:
-        raise ValueError(f"batch_size={batch_size}: evaluate 1 sample or more at a time")
-    for features in [x] if isinstance(x, Tensor) else x:
-        if len(features) != len(y):
-            raise ValueError(f"{len(features)} samples and {len(y)} labels: need one each")
-    return loss_fn
-
-
-def _loss(loss_fn: LossFn, output: Tensor, y: Tensor) -> float:
-    loss = loss_fn(output, y)
-    check_one_number(loss_fn, loss)
-    return float(loss)
-
-
 def _num_targets(loss_fn: LossFn, y: Tensor) -> int:
     """The number of samples, or of class numbers that the loss does not ignore."""
     if y.is_floating_point() or y.dtype == torch.bool:
         return len(y)
     return int((y != getattr(loss_fn, "ignore_index", -100)).sum())
-
-
-def _is_a_sum(loss_fn: LossFn, output: Tensor, y: Tensor) -> bool:
-    """Whether the loss of the same samples twice is twice as large: a mean would not change."""
-    once = _loss(loss_fn, output[:32], y[:32])
-    twice = _loss(loss_fn, torch.cat([output[:32]] * 2), torch.cat([y[:32]] * 2))
-    return once != 0 and math.isclose(twice, 2 * once, rel_tol=1e-3)

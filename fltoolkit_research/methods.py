@@ -32,8 +32,8 @@ from fltoolkit.split.cache import ActivationCache
 from fltoolkit.split.chain import train_split
 from fltoolkit.split.clients import train_relay, train_splitfed
 from fltoolkit.split.uploads import Upload
-from fltoolkit.split.variants import train_local_loss, train_uploading
-from fltoolkit.split.vertical import average, train_vertical
+from fltoolkit.split.variants import train_uploading
+from fltoolkit.split.vertical import train_vertical
 from fltoolkit_research.federated.asynchronous import AsyncServer
 from fltoolkit_research.federated.asynchronous import fedasync as train_fedasync
 from fltoolkit_research.federated.asynchronous import fedbuff as train_fedbuff
@@ -52,6 +52,7 @@ from fltoolkit_research.federated.privacy import GaussianDP
 from fltoolkit_research.federated.zeroth_order import Directions
 from fltoolkit_research.federated.zeroth_order import decomfl as train_decomfl
 from fltoolkit_research.federated.zeroth_order import fedkseed as train_fedkseed
+from fltoolkit_research.local_loss import train_local_loss
 from fltoolkit_research.protocol import (
     AMOUNT,
     CODEC,
@@ -105,7 +106,7 @@ def local_loss(task: Task, channel: Channel) -> Trained:
     """The client learns from a loss of its own, so no gradient comes back.
 
     For its loss the client has one more linear layer, followed by the model's last item if that
-    has no weights. See `fltoolkit.split.train_local_loss`.
+    has no weights. See `fltoolkit_research.local_loss.train_local_loss`.
     """
     (client,), server = task.bottoms(), task.top()
     with torch.no_grad():
@@ -188,6 +189,11 @@ def vertical(task: Task, channel: Channel) -> Trained:
         clients, server, batches.epochs(task.rounds), channel, merge=average
     ):
         yield record, everybody
+
+
+def average(hs: Sequence[Tensor]) -> Tensor:
+    """Merge activations of equal width by averaging."""
+    return torch.stack(list(hs)).mean(0)
 
 
 class SideBySide(nn.Module):

@@ -25,7 +25,7 @@ from fltoolkit_research.pooled import compressors, jpeg, shrink
 MAX_CHARACTERS = 10_000
 
 _OTHERS = {  # each module, and those of its names that a text may hold
-    gates: "AlwaysA LossGate Periodic FreezeAfter LogSpaced BudgetGate BangBang Decay",
+    gates: "AlwaysA LossGate Periodic FreezeAfter BudgetGate Decay",
     clock: "Even LogNormal Drop Constant Polynomial Hinge",
     privacy: "GaussianDP",
     models: "splitnn_mlp mcmahan_2nn mcmahan_cnn",

@@ -64,10 +64,8 @@ from fltoolkit.split import (
     BudgetGate,
     LossGate,
     Upload,
-    add,
     train_async,
     train_async_relay,
-    train_local_loss,
     train_relay,
     train_split,
     train_splitfed,
@@ -79,6 +77,7 @@ from fltoolkit_research import codecs as more_codecs
 from fltoolkit_research.codecs import Rotate
 from fltoolkit_research.federated import AsyncServer, GaussianDP, fedasync, fedbuff
 from fltoolkit_research.leakage import Noise, NoPeek
+from fltoolkit_research.local_loss import train_local_loss
 
 # ------------------------------------------------------------------------------------- messages
 
@@ -324,7 +323,7 @@ def vertical() -> Run:
 
 
 def vertical_added() -> Run:
-    return halves(1, 6, {}, merge=add)
+    return halves(1, 6, {}, merge=lambda hs: torch.stack(hs).sum(0))
 
 
 def of_clients(train: Any, codecs: dict[str, Codec], num_rounds: int, **how: Any) -> Run:

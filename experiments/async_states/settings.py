@@ -7,15 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 
+from experiments.async_states.gates import BangBang, LogSpaced
 from experiments.runs import digest
 from fltoolkit.codecs import Codec, Entropy, Float8, Only, Pipeline, Quantize, TopK
 from fltoolkit.split import (
     AlwaysA,
-    BangBang,
     BudgetGate,
     FreezeAfter,
     Gate,
-    LogSpaced,
     LossGate,
     Periodic,
     Upload,

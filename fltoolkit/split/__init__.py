@@ -9,7 +9,7 @@ Every protocol is a short function that follows its figure; all data is sent thr
     cache         the label party's memory of activations
     uploads       which activations a client sends: all, those that changed, or their differences
     asynchronous  training by a gate, with one client or several
-    variants      two relatives, to compare with
+    variants      a relative, to compare with
 
 Notebooks 01 to 03 derive it.
 """

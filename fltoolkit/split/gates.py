@@ -85,8 +85,11 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int | np.integer) and bool(value >= 1)
 
 
-class _Gate:
-    """The common part of gates: a first period in A, a count of checks, and saving."""
+class CountingGate:
+    """The common part of gates: a first period in A, a count of checks, and saving.
+
+    A gate of your own says in ``_wakes`` when the next period is in A.
+    """
 
     every: int | None = None
     state = State.A
@@ -116,14 +119,13 @@ class _Gate:
 
     def state_dict(self) -> dict[str, Any]:
         """All that changes as training goes on."""
-        own = {name.lstrip("_"): getattr(self, name) for name in self.kept}
-        return {"state": self.state.value, **own}
+        return {"state": self.state.value, **{name: getattr(self, name) for name in self.kept}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved `state_dict`."""
         self.state = State(state["state"])
         for name in self.kept:
-            setattr(self, name, state[name.lstrip("_")])
+            setattr(self, name, state[name])
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ class Decay:
 
 
 @dataclass
-class LossGate(_Gate):
+class LossGate(CountingGate):
     """Let the client send when the loss has changed: the rule of loss-based asynchronous training.
 
     ``reference`` is the mean loss at the last check that led to A, and ``loss`` is the mean since
@@ -193,7 +195,7 @@ class LossGate(_Gate):
 
 
 @dataclass
-class AlwaysA(_Gate):
+class AlwaysA(CountingGate):
     """Vanilla split learning: every period in A.
 
     >>> [state.value for state in gate_trace([1.0] * 4, AlwaysA())]
@@ -207,7 +209,7 @@ class AlwaysA(_Gate):
 
 
 @dataclass
-class Periodic(_Gate):
+class Periodic(CountingGate):
     """A, B, then C until ``period`` periods are over; then A, B and C again, and so on.
 
     >>> [state.value for state in gate_trace([1.0] * 6, Periodic(4))]
@@ -229,7 +231,7 @@ class Periodic(_Gate):
 
 
 @dataclass
-class FreezeAfter(_Gate):
+class FreezeAfter(CountingGate):
     """A for the first ``num_periods``, then B once, then C: the bottom is frozen for good.
 
     >>> [state.value for state in gate_trace([1.0] * 5, FreezeAfter(2))]
@@ -249,51 +251,7 @@ class FreezeAfter(_Gate):
 
 
 @dataclass
-class LogSpaced(_Gate):
-    """A in the periods 0, 1, 3, 7, 15, ...: each silence is twice as long as the one before.
-
-    >>> "".join(state.value for state in gate_trace([1.0] * 10, LogSpaced()))
-    'AABABCCABC'
-    """
-
-    every: int | None = None
-
-    def _wakes(self, progress: Progress) -> bool:
-        return (self.checks + 1) & self.checks == 0  # checks + 1 is a power of two
-
-
-class _Budget(_Gate):
-    """The common part of budget controllers: the line with which the spent bytes are compared."""
-
-    nbytes: int
-    num_steps: int
-    pace: float
-    _dearest = 0  # bytes of the most expensive period so far
-    _spent = 0  # bytes at the last check
-    kept: ClassVar[tuple[str, ...]] = ("checks", "_dearest", "_spent")
-
-    def _check_budget(self) -> None:
-        if not 1 <= self.nbytes < math.inf or not _is_count(self.num_steps):
-            raise ValueError(
-                f"nbytes={self.nbytes}, num_steps={self.num_steps}: need a budget in bytes "
-                "and the steps that the whole run will take"
-            )
-        if not 0 < self.pace < math.inf:
-            raise ValueError(f"pace={self.pace}: above 0; 1 spends evenly, less spends early")
-
-    def _allowed(self, progress: Progress) -> float:
-        """How many bytes may be spent by the end of the next period."""
-        period = progress.step / self.checks
-        done = min((progress.step + period) / self.num_steps, 1.0)
-        return self.nbytes * done**self.pace
-
-    def _note(self, progress: Progress) -> None:
-        self._dearest = max(self._dearest, progress.nbytes - self._spent)
-        self._spent = progress.nbytes
-
-
-@dataclass
-class BudgetGate(_Budget):
+class BudgetGate(CountingGate):
     """Spend ``nbytes`` over ``num_steps`` and ignore the loss: A as often as the budget allows.
 
     The plan for spending is the line nbytes * t^pace, where t is the share of the steps done. The
@@ -314,62 +272,36 @@ class BudgetGate(_Budget):
     nbytes: int
     num_steps: int
     every: int | None = 1
-    pace: float = 1.0
+    pace: float = 1.0  # below 1: more is spent early
+    dearest: int = field(default=0, init=False, repr=False)  # bytes of the most expensive period
+    spent: int = field(default=0, init=False, repr=False)  # bytes at the last check
+    kept = ("checks", "dearest", "spent")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_budget()
-
-    def _decide(self, progress: Progress) -> State:
-        self._note(progress)
-        after = progress.nbytes + self._dearest / 2
-        return State.A if after <= self._allowed(progress) else State.C
-
-
-@dataclass
-class BangBang(_Budget):
-    """A `LossGate` whose threshold is changed so that ``nbytes`` are spent over ``num_steps``.
-
-    If more was spent than the plan of `BudgetGate` allows, the threshold is multiplied by
-    ``factor``; otherwise it is divided by it. Near the end the budget itself decides: no state that
-    would exceed the budget is chosen, and if the budget is enough for A until the end, A is chosen.
-    SplitCom (2026, arXiv 2602.10564) uses such bang-bang control of a threshold for single samples.
-
-    >>> gate = BangBang(nbytes=350, num_steps=10)
-    >>> gate.check(Progress(step=1, loss=1.0, nbytes=100)), round(gate.threshold, 3)
-    (<State.A: 'A'>, 0.12)
-    """
-
-    nbytes: int
-    num_steps: int
-    threshold: float = 0.1  # at the beginning
-    every: int | None = 1
-    pace: float = 1.0
-    factor: float = 1.2
-    reference: float = field(default=0.0, init=False, repr=False)
-    kept = (*_Budget.kept, "threshold", "reference")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._check_budget()
-        if not self.factor > 1 or not self.threshold > 0:
+        if not 1 <= self.nbytes < math.inf or not _is_count(self.num_steps):
             raise ValueError(
-                f"factor={self.factor}, threshold={self.threshold}: need factor > 1, threshold > 0"
+                f"nbytes={self.nbytes}, num_steps={self.num_steps}: need a budget in bytes "
+                "and the steps that the whole run will take"
             )
+        if not 0 < self.pace < math.inf:
+            raise ValueError(f"pace={self.pace}: above 0; 1 spends evenly, less spends early")
+
+    def allowed(self, progress: Progress) -> float:
+        """How many bytes may be spent by the end of the next period."""
+        period = progress.step / self.checks
+        done = min((progress.step + period) / self.num_steps, 1.0)
+        return self.nbytes * done**self.pace
+
+    def note(self, progress: Progress) -> None:
+        """Remember what the period that has ended did cost."""
+        self.dearest = max(self.dearest, progress.nbytes - self.spent)
+        self.spent = progress.nbytes
 
     def _decide(self, progress: Progress) -> State:
-        self._note(progress)
-        over = progress.nbytes > self._allowed(progress)
-        self.threshold *= self.factor if over else 1 / self.factor
-        left = self.nbytes - progress.nbytes
-        return State.C if left < self._dearest / 2 else super()._decide(progress)
-
-    def _wakes(self, progress: Progress) -> bool:
-        periods_left = (self.num_steps - progress.step) * self.checks / progress.step
-        enough = self.nbytes - progress.nbytes >= periods_left * self._dearest
-        if changed := enough or abs(self.reference - progress.loss) >= self.threshold:
-            self.reference = progress.loss
-        return changed
+        self.note(progress)
+        after = progress.nbytes + self.dearest / 2
+        return State.A if after <= self.allowed(progress) else State.C
 
 
 def gate_trace(losses: Iterable[float], gate: Gate) -> list[State]:

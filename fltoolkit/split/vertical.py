@@ -26,24 +26,6 @@ def concatenate(hs: list[Float[Tensor, "batch _"]]) -> Float[Tensor, "batch _"]:
     return torch.cat(hs, dim=1)
 
 
-def add(hs: list[Float[Tensor, "batch ..."]]) -> Float[Tensor, "batch ..."]:
-    """Merge by adding up; all parties need the same cut width.
-
-    >>> add([torch.ones(1, 2), torch.tensor([[1.0, 3.0]])])
-    tensor([[2., 4.]])
-    """
-    return torch.stack(hs).sum(0)
-
-
-def average(hs: list[Float[Tensor, "batch ..."]]) -> Float[Tensor, "batch ..."]:
-    """Merge by averaging; all parties need the same cut width.
-
-    >>> average([torch.ones(1, 2), torch.tensor([[1.0, 3.0]])])
-    tensor([[1., 2.]])
-    """
-    return torch.stack(hs).mean(0)
-
-
 @checked_at_call
 def train_vertical(
     feature_parties: Sequence[Party],

@@ -55,16 +55,6 @@ def test_what_has_no_clear_meaning_is_an_error_that_says_what_to_do(
         evaluate(whole(loss_fn), outputs, targets)
 
 
-def test_a_loss_that_sums_up_is_told_as_a_mean():
-    for given, by_hand in (
-        (nn.CrossEntropyLoss(reduction="sum"), nn.CrossEntropyLoss()),
-        (lambda o, y: nn.functional.cross_entropy(o, y).mul(len(y)), nn.CrossEntropyLoss()),
-    ):
-        for batch_size in (1000, 7):
-            found = evaluate(whole(given), SCORES, CLASSES, batch_size=batch_size)
-            assert found["test_loss"] == pytest.approx(float(by_hand(SCORES, CLASSES)))
-
-
 @pytest.mark.parametrize("metric", [ACCURACY, Metric("test_loss", None)], ids=lambda m: m.name)
 def test_batches_add_up_also_where_some_targets_do_not_count(metric):
     y = LETTERS.clone()

@@ -15,7 +15,7 @@ from fltoolkit.codecs import (
     TopK,
 )
 from fltoolkit.codecs.stage import Parts, Stage
-from fltoolkit.split import BangBang, BudgetGate, Decay, LossGate
+from fltoolkit.split import BudgetGate, Decay, LossGate
 from fltoolkit_research import Experiment, allow, build, run
 from fltoolkit_research.text import read_call
 
@@ -31,7 +31,6 @@ SMALL = {"num_samples": 200, "rounds": 1}
         Difference(Pipeline(Quantize(4), Entropy())),
         LossGate(0.1, every=3, schedule=Decay(0.9)),
         BudgetGate(10**6, 100, pace=0.5),
-        BangBang(10**6, 100, every=25),
     ],
     ids=lambda thing: type(thing).__name__,
 )

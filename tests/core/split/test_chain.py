@@ -28,7 +28,6 @@ from fltoolkit.split import (
     Periodic,
     split_step,
     train_async,
-    train_local_loss,
     train_relay,
     train_split,
     train_uploading,
@@ -231,9 +230,6 @@ TRAININGS = {  # of Alice and Bob, by batches
     "uploading": lambda a, b, batches: train_uploading(
         a, b, batches, Channel(), gate=Periodic(2, every=1)
     ),
-    "local loss": lambda a, b, batches: train_local_loss(
-        a, Party("alice", nn.Linear(10, 3)), b, batches, Channel()
-    ),
 }
 
 
@@ -281,11 +277,8 @@ def test_batches_are_tensors_of_one_length(x, y, error, match):
 def test_batches_are_looked_at_in_every_training():
     with pytest.raises(ValueError, match="8 samples and labels of 7"):
         next(train_split(seed_parties(12), [(X, Y[:7])], Channel()))
-    for training in ("uploading", "local loss"):
-        with pytest.raises(ValueError, match="8 samples and labels of 7"):
-            next(TRAININGS[training](*seed_parties(12), [(X, Y[:7])]))
     with pytest.raises(ValueError, match="8 samples and labels of 7"):
-        next(train_vertical(seed_parties(12)[:1], seed_parties(12)[1], [((X,), Y[:7])], Channel()))
+        next(TRAININGS["uploading"](*seed_parties(12), [(X, Y[:7])]))
     # past the check of types that tests have and users have not
     with pytest.raises(
         TypeError, match=r"Batches .*needs a number of epochs: batches.epochs\(15\)"
