@@ -13,8 +13,9 @@ import numpy as np
 import torch
 
 from fltoolkit.data.datasets import PIXEL_STATISTICS, load
-from fltoolkit.data.partitions import partition_dirichlet, partition_shards
+from fltoolkit.data.partitions import partition_dirichlet
 from fltoolkit_contest.pipes import Array
+from fltoolkit_research.data.partitions import partition_shards
 from fltoolkit_research.data.text import load_text, speeches
 
 LEAGUES = {

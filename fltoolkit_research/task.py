@@ -16,14 +16,10 @@ from torch import Tensor, nn
 
 from fltoolkit.data.batches import Batches
 from fltoolkit.data.datasets import Dataset, load
-from fltoolkit.data.partitions import (
-    partition_dirichlet,
-    partition_iid,
-    partition_owners,
-    partition_shards,
-)
+from fltoolkit.data.partitions import partition_dirichlet, partition_iid
 from fltoolkit.models import mcmahan_cnn, splitnn_mlp
 from fltoolkit.party import SGD, Optimizer, Party, on_device
+from fltoolkit_research.data.partitions import owner_numbers, partition_owners, partition_shards
 from fltoolkit_research.text import build, read_call
 
 _FLAT_MODELS = ("mlp", "splitnn_mlp", "mcmahan_2nn")
@@ -137,7 +133,7 @@ def chosen(
     kept, out = rows[held:], rows[:held]
     if held:
         data = replace(data, x_test=data.x_train[out], y_test=data.y_train[out])
-    owners = None if data.owners is None else data.owners[kept]
+    owners = None if data.owners is None else owner_numbers(data)[kept]
     return replace(data, x_train=data.x_train[kept], y_train=data.y_train[kept], owners=owners)
 
 
@@ -163,13 +159,7 @@ def dealt_out(data: Dataset, experiment: Any) -> Sequence[Tensor]:
         return [torch.arange(len(targets))]
     how, number = experiment.dealt
     if how == "owners":
-        if data.owners is None:
-            raise ValueError(
-                f"partition='owners': {data.name} does not say whose each sample is. Give "
-                "Dataset(..., owners=...), one number for each training sample, or use "
-                "Dataset.of_owners"
-            )
-        return partition_owners(data.owners, clients, seed=seed)
+        return partition_owners(owner_numbers(data), clients, seed=seed)
     if how != "iid" and (targets.is_floating_point() or targets.ndim != 1):
         raise ValueError(
             f"partition={experiment.partition!r} divides samples by class, and these targets are "

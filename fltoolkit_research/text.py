@@ -19,6 +19,7 @@ from fltoolkit.metrics import ACCURACY, Metric
 from fltoolkit.split import gates
 from fltoolkit_research import codecs as more_codecs
 from fltoolkit_research import metrics
+from fltoolkit_research.data import archives
 from fltoolkit_research.federated import exchange, local_steps, privacy, zeroth_order
 from fltoolkit_research.pooled import compressors, jpeg, shrink
 
@@ -37,6 +38,7 @@ _OTHERS = {  # each module, and those of its names that a text may hold
     local_steps: "Stream",
     zeroth_order: "Directions",
     compressors: "Distinct Smallest",
+    archives: "load_cifar10",
     jpeg: "Jpeg",
     shrink: "Shrink",
 }

@@ -33,7 +33,8 @@ WITHOUT_EXAMPLE = {  # name: why it has none
     "fltoolkit_contest.show_card": "shows a card, which a verification has to make first",
     "fltoolkit_contest.draw_history": "draws cards, which verifications have to make first",
     "fltoolkit.data.files.DataNotFoundError": "it needs a machine without data and network",
-    "fltoolkit.data.load_emnist_federated": "it reads a file that has to be downloaded",
+    "fltoolkit_research.data.load_cifar10": "it reads a file that has to be downloaded",
+    "fltoolkit_research.data.load_emnist_federated": "it reads a file that has to be downloaded",
     "fltoolkit_research.cluster": "needs a running Dask cluster and the package distributed",
     "fltoolkit_engines.torch_distributed.DistributedChannel": (
         "needs a process group of torch.distributed, that is sockets and usually a second"

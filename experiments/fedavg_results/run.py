@@ -10,10 +10,11 @@ from torch import nn
 from experiments.fedavg_results.settings import BATCH_SIZE, COHORT, LAST, Setting, Task
 from experiments.runs import Result
 from fltoolkit import Channel, Party, evaluate, fedavg, load
-from fltoolkit.data import Dataset, partition_iid, partition_shards
+from fltoolkit.data import Dataset, partition_iid
 from fltoolkit.data.datasets import PIXEL_STATISTICS
 from fltoolkit.federated import Local, Server, mean_of_all, mean_of_senders
 from fltoolkit.models import mcmahan_2nn, mcmahan_cnn, splitnn_mlp
+from fltoolkit_research.data import partition_shards
 
 
 def run(task: Task, setting: Setting, seed: int, device: str = "cpu") -> Result:

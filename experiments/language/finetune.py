@@ -36,12 +36,11 @@ from fltoolkit.codecs import (
     Pipeline,
     Quantize,
 )
-from fltoolkit.data import partition_contiguous
 from fltoolkit.federated import Local
 from fltoolkit.intervals import mean_ci
 from fltoolkit_research import pretrained
 from fltoolkit_research.codecs import EDEN
-from fltoolkit_research.data import speeches
+from fltoolkit_research.data import partition_contiguous, speeches
 from fltoolkit_research.finetuning import FineTuned, full, lora
 
 SEEDS = (1, 2, 3, 4, 5)  # fresh, and 4 and 5 were run later; 100 was used to choose

@@ -27,11 +27,12 @@ from experiments.null_rows import (
 )
 from experiments.runs import Result
 from fltoolkit import SGD, Channel, Party, fedavg, load
-from fltoolkit.data import Dataset, partition_shards
+from fltoolkit.data import Dataset
 from fltoolkit.federated import Fleet, Local
 from fltoolkit.history import Record
 from fltoolkit.models import seeded
 from fltoolkit.trees import Tree
+from fltoolkit_research.data import partition_shards
 from fltoolkit_research.federated import (
     ditto,
     feddyn,

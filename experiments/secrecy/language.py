@@ -16,10 +16,9 @@ from experiments.secrecy.run import sent_by
 from experiments.secrecy.settings import TOPS
 from fltoolkit import Channel, Party, evaluate, fedavg
 from fltoolkit.codecs import Pipeline
-from fltoolkit.data import partition_contiguous
 from fltoolkit.federated import Local, Server, mean_of_all
 from fltoolkit.intervals import mean_ci
-from fltoolkit_research.data import load_text
+from fltoolkit_research.data import load_text, partition_contiguous
 from fltoolkit_research.models import gpt
 from fltoolkit_research.secrecy import ROUNDS, Grid, PlainSum, SecureSum, SharedRotation
 

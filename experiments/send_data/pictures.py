@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fltoolkit.data.files import fetch
+from fltoolkit.data.files import Source
 
 LABELS = [
     *("airplane", "automobile", "bird", "cat", "deer"),
@@ -96,7 +96,7 @@ def pictures(form: Form, cache: Path, jobs: int = 1) -> Pictures:
 
 def _made(form: Form, jobs: int) -> dict[str, np.ndarray]:
     found: dict[str, list[tuple[bytes, int]]] = {"train": [], "test": []}
-    with tarfile.open(fetch("cifar10_jpeg", ARCHIVE)) as tar:
+    with tarfile.open(Source("cifar10_jpeg", (), {ARCHIVE: ""}).fetch(ARCHIVE)) as tar:
         for member in tar:
             part, label, _ = member.name.split("/")
             content = tar.extractfile(member)

@@ -1,11 +1,11 @@
 """Data sets as tensors, ways to deal them out to clients, and batches in a reproducible order.
 
-    datasets    digits offline, MNIST and its relatives, CIFAR-10, EMNIST by writer
-    partitions  who has which samples: evenly, by shards, by a Dirichlet distribution, by columns
+    datasets    digits offline, MNIST and Fashion-MNIST
+    partitions  who has which samples: evenly, by a Dirichlet distribution, by columns
     batches     the same batches for the same seed, with the ids of their samples
-    files       finds, downloads and checks the files of a data set
+    files       finds, downloads and checks files
 
-Text is in `fltoolkit_research.data`.
+More data sets are in `fltoolkit_research.data`.
 """
 
 import lazy_loader as lazy

@@ -1,10 +1,6 @@
 from .batches import Batches as Batches
 from .datasets import Dataset as Dataset
 from .datasets import load as load
-from .datasets import load_emnist_federated as load_emnist_federated
-from .partitions import partition_contiguous as partition_contiguous
 from .partitions import partition_dirichlet as partition_dirichlet
 from .partitions import partition_iid as partition_iid
-from .partitions import partition_owners as partition_owners
-from .partitions import partition_shards as partition_shards
 from .partitions import split_features as split_features

@@ -1,6 +1,6 @@
 """Who has which samples: ways to deal out samples to clients, and columns to parties.
 
-Not here: the picture of a partition (plots.partition).
+Not here: the picture of a partition (plots.partition), and more ways (`fltoolkit_research.data`).
 """
 
 import math
@@ -21,20 +21,8 @@ def partition_iid(
     >>> [len(rows) for rows in partition_iid(torch.arange(10), 3, seed=0)]
     [4, 3, 3]
     """
-    _check_count("num_clients", num_clients, len(labels), "samples")
-    return _tensors(np.array_split(generator(seed).permutation(len(labels)), num_clients))
-
-
-def partition_contiguous(num_samples: int, num_clients: int) -> list[Int64[Tensor, " _"]]:
-    """Deal out neighbouring samples together: the first part to the first client, and so on.
-
-    This is for data with an order, such as the windows of a text. Sizes differ by at most one.
-
-    >>> [part.tolist() for part in partition_contiguous(5, 2)]
-    [[0, 1, 2], [3, 4]]
-    """
-    _check_count("num_clients", num_clients, num_samples, "samples")
-    return _tensors(np.array_split(np.arange(num_samples), num_clients))
+    check_count("num_clients", num_clients, len(labels), "samples")
+    return as_rows(np.array_split(generator(seed).permutation(len(labels)), num_clients))
 
 
 def partition_dirichlet(
@@ -56,7 +44,7 @@ def partition_dirichlet(
     0.1 [4, 7, 4, 4, 7]
     100 [10, 10, 10, 10, 10]
     """
-    y = _labels_to_divide(labels, num_clients)
+    y = labels_to_divide(labels, num_clients)
     if not 0 < alpha < math.inf:
         raise ValueError(f"alpha={alpha}: must be positive and finite; 0.1 is skewed, 100 even")
     rng = generator(seed)
@@ -70,50 +58,7 @@ def partition_dirichlet(
     for client in clients:
         if not client:
             client.append(max(clients, key=len).pop())
-    return _tensors([rng.permutation(client) for client in clients])
-
-
-def partition_shards(
-    labels: Int[Tensor, " num_samples"], num_clients: int, *, shards_per_client: int = 2, seed: int
-) -> list[Int64[Tensor, " _"]]:
-    """Sort by label, cut into equal shards, and give each client some shards at random.
-
-    This is the "pathological non-IID" split of McMahan et al. 2017 (arXiv 1602.05629, section 3):
-    with ``shards_per_client=2``, most clients have two classes. A shard may contain the end of one
-    class and the beginning of the next.
-
-    >>> labels = torch.arange(10).repeat(100)
-    >>> [labels[part].unique().tolist() for part in partition_shards(labels, 5, seed=0)]
-    [[3, 9], [4, 8], [0, 1], [5, 6], [2, 7]]
-    """
-    y = _labels_to_divide(labels, num_clients)
-    num_shards = num_clients * shards_per_client
-    if not 0 < num_shards <= len(y):
-        raise ValueError(
-            f"shards_per_client={shards_per_client} for {num_clients} clients: must be at least 1 "
-            f"and make at most {len(y)} shards, one per sample"
-        )
-    rng = generator(seed)
-    shuffled = rng.permutation(len(y))  # so that the samples of a class are in random order
-    shards = np.array_split(shuffled[np.argsort(y[shuffled], kind="stable")], num_shards)
-    dealt = rng.permutation(num_shards).reshape(num_clients, shards_per_client)
-    return _tensors([np.concatenate([shards[shard] for shard in hand]) for hand in dealt])
-
-
-def partition_owners(
-    owners: Int[Tensor, " num_samples"], num_clients: int, *, seed: int
-) -> list[Int64[Tensor, " _"]]:
-    """Natural clients: all samples of one owner (a writer, a role, a clinic) stay together.
-
-    With fewer clients than owners, each client gets several owners, drawn at random.
-
-    >>> [part.tolist() for part in partition_owners(torch.tensor([7, 7, 3, 5, 3]), 3, seed=0)]
-    [[0, 1], [2, 4], [3]]
-    """
-    names, which = np.unique(owners.numpy(force=True), return_inverse=True)
-    _check_count("num_clients", num_clients, len(names), "owners")
-    hands = np.array_split(generator(seed).permutation(len(names)), num_clients)
-    return _tensors([np.flatnonzero(np.isin(which, hand)) for hand in hands])
+    return as_rows([rng.permutation(client) for client in clients])
 
 
 def split_features(
@@ -129,18 +74,20 @@ def split_features(
     """
     shape = num_features_or_shape
     num_features = shape if isinstance(shape, int) else math.prod(shape)
-    _check_count("num_parties", num_parties, num_features, "features")
-    return _tensors(np.array_split(np.arange(num_features), num_parties))
+    check_count("num_parties", num_parties, num_features, "features")
+    return as_rows(np.array_split(np.arange(num_features), num_parties))
 
 
-def _labels_to_divide(labels: Tensor, num_clients: int) -> np.ndarray:
+def labels_to_divide(labels: Tensor, num_clients: int) -> np.ndarray:
+    """The labels as an array. Raises ValueError if they cannot be divided among so many clients."""
     if labels.ndim != 1:
         raise ValueError(f"labels of shape {list(labels.shape)}: expected one class per sample")
-    _check_count("num_clients", num_clients, len(labels), "samples")
+    check_count("num_clients", num_clients, len(labels), "samples")
     return labels.numpy(force=True)
 
 
-def _check_count(name: str, count: int, most: int, what: str) -> None:
+def check_count(name: str, count: int, most: int, what: str) -> None:
+    """Raise ValueError if this is not a number from 1 to ``most``."""
     if not 1 <= count <= most:
         raise ValueError(f"{name}={count}: must be 1 to {most}, the {what}")
 
@@ -152,5 +99,6 @@ def generator(*seed: int) -> np.random.Generator:
     return np.random.default_rng(seed if len(seed) > 1 else seed[0])
 
 
-def _tensors(parts: list[np.ndarray]) -> list[Tensor]:
+def as_rows(parts: list[np.ndarray]) -> list[Tensor]:
+    """The rows of each part as a tensor."""
     return [torch.from_numpy(part.astype(np.int64)) for part in parts]

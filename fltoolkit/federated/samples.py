@@ -20,7 +20,7 @@ from fltoolkit.federated.client import Local
 from fltoolkit.party import check_fits_loss, check_targets, label_advice
 
 Clients = Mapping[str, tuple[Shaped[Tensor, "_ ..."], Shaped[Tensor, "_ ..."]]]
-"""Client id to its ``(x, y)``, as `fltoolkit.data.load_emnist_federated` returns."""
+"""Client id to its ``(x, y)``, as `fltoolkit_research.data.load_emnist_federated` returns."""
 
 _DEAL = "the protocol makes the batches itself, by Local(batch_size=...)"
 

@@ -1,8 +1,10 @@
-"""Data sets of text.
+"""More data sets, and more ways to deal them out.
 
-    text        the characters of Shakespeare's plays, by role
+    text        characters as numbers, in windows, by speaker
+    archives    CIFAR-10, and EMNIST by writer
+    partitions  who has which samples: by shards, in their order, by owner
 
-Other data sets are in `fltoolkit.data`.
+The data sets of the course are in `fltoolkit.data`.
 """
 
 import lazy_loader as lazy

@@ -14,8 +14,14 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from fltoolkit.data.files import damage_reported, fetch
+from fltoolkit.data.files import Source, damage_reported
 
+_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
+SHAKESPEARE = Source(
+    "tinyshakespeare",
+    ("https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/",),
+    {"input.txt": f"sha256:{_SHA256}"},
+)
 _SPEECH = re.compile(r"([A-Z][^\n:]{0,40}):\n(.*)", re.DOTALL)
 
 
@@ -136,7 +142,7 @@ def load_text(name: str) -> Text:
 
         return Text.of("\n\n".join(topics[key] for key in sorted(topics)), name)
     if name == "shakespeare":
-        return Text.of(_shakespeare(fetch("tinyshakespeare", "input.txt")), name)
+        return Text.of(_shakespeare(SHAKESPEARE.fetch("input.txt")), name)
     raise ValueError(f'unknown text {name!r}: choose "topics" or "shakespeare"')
 
 
@@ -180,12 +186,11 @@ def _ids(text: str, alphabet: str) -> Int64[Tensor, " characters"]:
 
 
 def _shakespeare(path: Path) -> str:
-    published = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
     with damage_reported(path, "the char-rnn example"):
         content = path.read_bytes()
-    if (found := hashlib.sha256(content).hexdigest()) != published:
+    if (found := hashlib.sha256(content).hexdigest()) != _SHA256:
         raise ValueError(
             f"{path} is another text: its SHA-256 is {found[:16]}..., that of the char-rnn example "
-            f"{published[:16]}... Delete the file and get it again, or use Text.of(text, name)"
+            f"{_SHA256[:16]}... Delete the file and get it again, or use Text.of(text, name)"
         )
     return content.decode()

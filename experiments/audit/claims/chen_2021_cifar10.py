@@ -14,6 +14,7 @@ from fltoolkit import Batches, Channel, Party, evaluate, load
 from fltoolkit.data import Dataset
 from fltoolkit.models import seeded
 from fltoolkit.split import AlwaysA, LossGate, train_async, train_uploading
+from fltoolkit_research.data import load_cifar10
 
 IMAGES, EPOCHS, BATCH_SIZE, LR, WIDTH, CUT = 5_000, 8, 64, 0.02, 8, 8
 STEPS = -(-IMAGES // BATCH_SIZE)  # an epoch's
@@ -27,7 +28,7 @@ UPLOADS = "a state C that uploads, threshold 0.2"
 @lru_cache(maxsize=1)
 def images(quick: bool) -> Dataset:
     """CIFAR-10; the quick edition has digits of 8 x 8, each pixel four times and three colours."""
-    data = load("digits" if quick else "cifar10")
+    data = load("digits") if quick else load_cifar10()
     if not quick:
         return replace(
             data,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fltoolkit.data import files as datafiles
+from fltoolkit.data import datasets, files
 
 
 @pytest.fixture
@@ -11,10 +11,10 @@ def folders(tmp_path, monkeypatch):
     root, cache = tmp_path / "data", tmp_path / "cache"
     root.mkdir()
     monkeypatch.setenv("FLTOOLKIT_DATA", str(root))
-    monkeypatch.setattr(datafiles, "_cache_folder", lambda: cache)
-    closed = {
-        name: source._replace(mirrors=("http://127.0.0.1:1/a/", "http://127.0.0.1:1/b/"))
-        for name, source in datafiles._SOURCES.items()
-    }
-    monkeypatch.setattr(datafiles, "_SOURCES", closed)
+    monkeypatch.setattr("pooch.os_cache", lambda name: cache)
+    for name, source in datasets.SOURCES.items():
+        closed = files.Source(
+            name, ("http://127.0.0.1:1/a/", "http://127.0.0.1:1/b/"), source.checksums
+        )
+        monkeypatch.setitem(datasets.SOURCES, name, closed)
     return root, cache

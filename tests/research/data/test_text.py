@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fltoolkit.data import partition_contiguous
-from fltoolkit_research.data import Text, load_text, speeches
+from fltoolkit_research.data import Text, load_text, partition_contiguous, speeches
 
 PLAY = "Ann:\nWho is there?\n\nBob:\nI am.\nIt is Bob.\n\nAnn:\nCome in!\n\nand sit."
 

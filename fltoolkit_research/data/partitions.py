@@ -1,0 +1,118 @@
+"""More ways to deal out samples: by shards, in their order, and by owner.
+
+Not here: evenly and by a Dirichlet distribution (`fltoolkit.data`).
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from jaxtyping import Int, Int64
+from torch import Tensor
+
+from fltoolkit.data.datasets import Dataset
+from fltoolkit.data.partitions import as_rows, check_count, generator, labels_to_divide
+
+
+def partition_contiguous(num_samples: int, num_clients: int) -> list[Int64[Tensor, " _"]]:
+    """Deal out neighbouring samples together: the first part to the first client, and so on.
+
+    This is for data with an order, such as the windows of a text. Sizes differ by at most one.
+
+    >>> [part.tolist() for part in partition_contiguous(5, 2)]
+    [[0, 1, 2], [3, 4]]
+    """
+    check_count("num_clients", num_clients, num_samples, "samples")
+    return as_rows(np.array_split(np.arange(num_samples), num_clients))
+
+
+def partition_shards(
+    labels: Int[Tensor, " num_samples"], num_clients: int, *, shards_per_client: int = 2, seed: int
+) -> list[Int64[Tensor, " _"]]:
+    """Sort by label, cut into equal shards, and give each client some shards at random.
+
+    This is the "pathological non-IID" split of McMahan et al. 2017 (arXiv 1602.05629, section 3):
+    with ``shards_per_client=2``, most clients have two classes. A shard may contain the end of one
+    class and the beginning of the next.
+
+    >>> labels = torch.arange(10).repeat(100)
+    >>> [labels[part].unique().tolist() for part in partition_shards(labels, 5, seed=0)]
+    [[3, 9], [4, 8], [0, 1], [5, 6], [2, 7]]
+    """
+    y = labels_to_divide(labels, num_clients)
+    num_shards = num_clients * shards_per_client
+    if not 0 < num_shards <= len(y):
+        raise ValueError(
+            f"shards_per_client={shards_per_client} for {num_clients} clients: must be at least 1 "
+            f"and make at most {len(y)} shards, one per sample"
+        )
+    rng = generator(seed)
+    shuffled = rng.permutation(len(y))  # so that the samples of a class are in random order
+    shards = np.array_split(shuffled[np.argsort(y[shuffled], kind="stable")], num_shards)
+    dealt = rng.permutation(num_shards).reshape(num_clients, shards_per_client)
+    return as_rows([np.concatenate([shards[shard] for shard in hand]) for hand in dealt])
+
+
+def partition_owners(
+    owners: Int[Tensor, " num_samples"], num_clients: int, *, seed: int
+) -> list[Int64[Tensor, " _"]]:
+    """Natural clients: all samples of one owner (a writer, a role, a clinic) stay together.
+
+    With fewer clients than owners, each client gets several owners, drawn at random.
+
+    >>> [part.tolist() for part in partition_owners(torch.tensor([7, 7, 3, 5, 3]), 3, seed=0)]
+    [[0, 1], [2, 4], [3]]
+    """
+    names, which = np.unique(owners.numpy(force=True), return_inverse=True)
+    check_count("num_clients", num_clients, len(names), "owners")
+    hands = np.array_split(generator(seed).permutation(len(names)), num_clients)
+    return as_rows([np.flatnonzero(np.isin(which, hand)) for hand in hands])
+
+
+def owner_numbers(data: Dataset) -> Int64[Tensor, " train"]:
+    """The owner of each training sample as a number. ``data.owners`` may be names or numbers.
+
+    Raises ValueError if a sample has none.
+
+    >>> x, y = torch.zeros(3, 4), torch.tensor([0, 1, 0])
+    >>> owner_numbers(Dataset(x, y, x, y, owners=["ben", "ann", "ben"]))
+    tensor([1, 0, 1])
+    """
+    if data.owners is None:
+        raise ValueError(
+            f"partition='owners': {data.name} does not say whose each sample is. Give "
+            "Dataset(..., owners=...), a number or a name for each training sample, or use "
+            "fltoolkit_research.data.of_owners"
+        )
+    owners = data.owners.tolist() if isinstance(data.owners, Tensor) else [*data.owners]
+    if len(owners) != len(data.y_train):
+        raise ValueError(
+            f"{len(owners)} owners for {len(data.y_train)} training samples: give one each"
+        )
+    for row, owner in enumerate(owners):
+        if owner is None or owner != owner:  # NaN, as a table has it for an empty cell
+            raise ValueError(
+                f"training sample {row} has the owner {owner}: give each a number or a name"
+            )
+    return torch.from_numpy(np.unique(np.asarray(owners), return_inverse=True)[1])
+
+
+def of_owners(
+    owners: Mapping[str, tuple[Tensor, Tensor]],
+    x_test: Tensor,
+    y_test: Tensor,
+    num_classes: int = 0,
+    name: str = "own data",
+) -> Dataset:
+    """The samples of people, writers or roles, given by name; owner k is the k-th of them.
+
+    `load_emnist_federated` and `Text.roles` return such samples. With
+    ``Experiment(partition="owners")`` each client gets all samples of some owners.
+
+    >>> one, two = (torch.zeros(3, 4), torch.zeros(3)), (torch.ones(2, 4), torch.ones(2))
+    >>> of_owners({"ann": one, "ben": two}, *two).owners
+    tensor([0, 0, 0, 1, 1])
+    """
+    xs, ys = zip(*owners.values(), strict=True)
+    numbers = torch.arange(len(ys)).repeat_interleave(torch.tensor([len(y) for y in ys]))
+    return Dataset(torch.cat(xs), torch.cat(ys), x_test, y_test, num_classes, name, numbers)

@@ -1,0 +1,55 @@
+"""Shards: each index once, few classes for each client, errors that say what is allowed."""
+
+from collections import Counter
+
+import pytest
+import torch
+from core.data.files_of_tests import SEEDS
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fltoolkit_research.data import partition_shards
+
+
+def share_of_commonest_class(y, parts):
+    """Mean over clients, weighted by size: 0.1 is iid for ten classes, 1 is one class each."""
+    return sum(y[part].bincount().max().item() for part in parts) / len(y)
+
+
+def test_shards_give_two_classes():
+    """McMahan's setting at a tenth of the size: 100 clients, 200 shards of 30, two classes."""
+    y = torch.arange(6000) % 10
+    parts = partition_shards(y, 100, seed=0)
+    assert {len(part) for part in parts} == {60}
+    assert Counter(len(y[part].unique()) for part in parts).keys() <= {1, 2}
+    assert share_of_commonest_class(y, parts) < 0.7  # 1 would be one class each
+
+
+@pytest.mark.later
+@given(
+    labels=st.lists(st.integers(0, 9), min_size=24, max_size=100),
+    num_clients=st.integers(1, 8),
+    shards_per_client=st.integers(1, 3),
+    seed=SEEDS,
+)
+def test_shards_meet_few_classes(labels, num_clients, shards_per_client, seed):
+    """Each class border cuts at most one shard, so few (client, class) pairs exist in all."""
+    y = torch.tensor(labels)
+    parts = partition_shards(y, num_clients, shards_per_client=shards_per_client, seed=seed)
+    assert sorted(torch.cat(parts).tolist()) == list(range(len(labels)))
+    num_pairs = sum(len(y[part].unique()) for part in parts)
+    assert num_pairs <= num_clients * shards_per_client + len(set(labels)) - 1
+
+
+def test_shards_mix_the_samples_of_a_class():
+    parts = partition_shards(torch.zeros(100, dtype=torch.int64), 2, shards_per_client=1, seed=0)
+    assert all(part.max() - part.min() > 49 for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("num_clients", "shards", "message"),
+    [(6, 2, "shards_per_client=2 for 6 .* at most 10"), (2, 0, "shards_per_client=0")],
+)
+def test_shards_need_samples(num_clients, shards, message):
+    with pytest.raises(ValueError, match=message):
+        partition_shards(torch.arange(10), num_clients, shards_per_client=shards, seed=0)
