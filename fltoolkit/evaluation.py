@@ -8,13 +8,13 @@ import math
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from fltoolkit.codecs.base import Codec
 from fltoolkit.history import Record
 from fltoolkit.metrics import ACCURACY, Metric
 from fltoolkit.party import LossFn, Party, check_one_number, check_targets, in_mode
+from fltoolkit.shapes import Float, Shaped
 from fltoolkit.split.vertical import concatenate
 
 __all__ = ["evaluate", "forward"]

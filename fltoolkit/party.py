@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from fltoolkit.shapes import Float, Shaped
 from fltoolkit.trees import Tree
 
 __all__ = ["SGD", "LossFn", "Party", "TrainingWarning"]

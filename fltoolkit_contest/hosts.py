@@ -20,8 +20,8 @@ _TORCH = ("torch", "torch-*", "torchgen", "functorch", "triton*", "nvidia*", "sy
 _MORE = ("networkx", "jinja2", "markupsafe", "fsspec", "filelock", "typing_extensions.py")
 _NUMPY = ("numpy", "numpy.libs", "numpy-*")
 _OURS = tuple(Path(folder).name for folder in fence.packages())
-_THEIRS = ("lazy_loader", "xxhash", "jaxtyping*", "wadler_lindig*", "constriction")
-PACKAGES = _TORCH + _MORE + _NUMPY + _OURS + _THEIRS + ("threadpoolctl.py", "packaging")
+_THEIRS = ("lazy_loader", "xxhash", "constriction", "threadpoolctl.py", "packaging")
+PACKAGES = _TORCH + _MORE + _NUMPY + _OURS + _THEIRS
 """The installed packages that a party can read: torch, NumPy, fltoolkit and what these need."""
 
 PATIENCE = 10  # real time per processor time: others may use the machine, too

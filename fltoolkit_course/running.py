@@ -2,9 +2,8 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Sized
+from importlib.util import find_spec
 from typing import Any, TypeVar
-
-from tqdm import tqdm
 
 from fltoolkit_course.done import saved_edition
 
@@ -61,6 +60,11 @@ def progress_bar(items: Iterable[T], doing: str, total: int | None = None) -> It
     >>> list(progress_bar([1, 2], "counting"))
     [1, 2]
     """
+    if find_spec("tqdm") is None:  # it is in fltoolkit[lab], and a cell works without
+        yield from items
+        return
+    from tqdm import tqdm
+
     hidden = saved_edition()
     in_notebook = getattr(_shell(), "kernel", None) is not None
     file = _OneOutput() if in_notebook and not hidden else sys.stderr

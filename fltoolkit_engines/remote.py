@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import torch
-from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from fltoolkit.history import Record
 from fltoolkit.party import SGD, Party
+from fltoolkit.shapes import Float, Shaped
 from fltoolkit.split.gates import Progress, State
 from fltoolkit.trees import Tree
 

@@ -9,10 +9,10 @@ import copy
 from collections.abc import Callable, Mapping
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from fltoolkit.shapes import Float
 from fltoolkit.trees import Tree
 
 __all__ = ["FineTuned", "LowRankChange", "full", "lora"]

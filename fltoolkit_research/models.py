@@ -6,10 +6,10 @@ Not here: the networks of the course (`fltoolkit.models`), and training.
 import math
 
 import torch
-from jaxtyping import Float, Int, Int64
 from torch import Tensor, nn
 
 from fltoolkit.models import seeded
+from fltoolkit.shapes import Float, Int, Int64
 
 __all__ = ["generate", "gpt"]
 

@@ -35,16 +35,13 @@ DEBIAN = [
     *("liblzma5", "libffi8", "libssl3", "libsqlite3-0", "libuuid1", "libcrypt1"),
 ]
 WHEELS = [
-    *("torch==2.5.1", "numpy<2.3", "xxhash", "jaxtyping", "scikit-learn", "threadpoolctl"),
+    *("torch==2.5.1", "numpy<2.3", "xxhash", "threadpoolctl"),
     *(
         "pooch",
-        "tqdm",
-        "pyyaml",
         "matplotlib",
-        "pillow",
         "lazy-loader",
     ),  # so far what the package needs
-    *("zstandard", "beartype", "hypothesis", "pytest"),
+    *("zstandard", "beartype", "hypothesis", "jaxtyping", "pyyaml", "pytest"),
 ]
 TESTS = {  # file: which of its tests
     "tests/core/test_wire.py": "",

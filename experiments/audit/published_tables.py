@@ -3,12 +3,12 @@
 from itertools import pairwise
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from fltoolkit.cost import MethodCost, advise, measure
 from fltoolkit.history import Record
 from fltoolkit.models import seeded
+from fltoolkit.shapes import Float
 
 VGG16_WIDTHS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 RESNET50_STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))  # width, blocks, stride

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from fltoolkit.evaluation import forward
 from fltoolkit.party import Party
+from fltoolkit.shapes import Float, Shaped
 from fltoolkit.trees import Tree
 from fltoolkit_research.leakage.attacks import auc
 from fltoolkit_research.leakage.dependence import rows_of

@@ -6,12 +6,12 @@ from itertools import chain
 from typing import Any
 
 import torch
-from jaxtyping import Int64
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from fltoolkit.arrays import as_tensor
 from fltoolkit.data.partitions import generator
+from fltoolkit.shapes import Int64
 
 Inputs = Tensor | tuple[Tensor, ...]
 """What one batch feeds in: a tensor, or for vertical data one tensor per feature party."""

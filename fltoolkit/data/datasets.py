@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Int64, Shaped
 from torch import Tensor
 
 from fltoolkit.arrays import Array
 from fltoolkit.data.files import Source, read_idx
+from fltoolkit.shapes import Float32, Int64, Shaped
 
 # The sums are those of torchvision (datasets/mnist.py) and of the Fashion-MNIST README.
 SOURCES = {

@@ -7,8 +7,9 @@ import math
 
 import numpy as np
 import torch
-from jaxtyping import Int, Int64, Shaped
 from torch import Tensor
+
+from fltoolkit.shapes import Int, Int64, Shaped
 
 
 def partition_iid(

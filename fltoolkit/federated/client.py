@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Int64, Shaped
 from torch import Tensor, nn
 
 from fltoolkit.party import (
@@ -25,6 +24,7 @@ from fltoolkit.party import (
     in_mode,
     takes_log_probabilities,
 )
+from fltoolkit.shapes import Int64, Shaped
 from fltoolkit.trees import Tree
 
 MakeOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]

@@ -12,7 +12,6 @@ from typing import Any
 from weakref import WeakSet
 
 import torch
-from jaxtyping import Int64
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
@@ -33,6 +32,7 @@ from fltoolkit.federated.client import (
     sent_names,
 )
 from fltoolkit.party import in_mode
+from fltoolkit.shapes import Int64
 from fltoolkit.trees import Tree, dense_nbytes
 
 

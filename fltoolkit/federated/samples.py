@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from jaxtyping import Shaped
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.data import DataLoader, Dataset, IterableDataset
@@ -18,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from fltoolkit.arrays import as_tensor
 from fltoolkit.federated.client import Local
 from fltoolkit.party import check_fits_loss, check_targets, label_advice
+from fltoolkit.shapes import Shaped
 
 Clients = Mapping[str, tuple[Shaped[Tensor, "_ ..."], Shaped[Tensor, "_ ..."]]]
 """Client id to its ``(x, y)``, as `fltoolkit_research.data.load_emnist_federated` returns."""

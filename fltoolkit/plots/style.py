@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from PIL import Image
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#A8538A", "#000000", "#B87F00", "#3A94CC", "#6E4B3A")
 """The colours of Okabe and Ito (2008) without yellow, in the order in which lines take them.
@@ -92,6 +91,8 @@ def show(ax: Axes) -> None:
 
 def picture(figure: Figure, text: str) -> tuple[dict[str, str], dict[str, Any]]:
     """``figure`` as PNG beside ``text``: the data and metadata that ``display(raw=True)`` takes."""
+    from PIL import Image  # matplotlib requires it
+
     drawn, file = io.BytesIO(), io.BytesIO()
     figure.savefig(drawn, format="png", dpi=144)
     # 256 colours are enough for curves, and make a saved notebook less than half as large

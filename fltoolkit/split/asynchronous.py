@@ -15,13 +15,13 @@ from itertools import islice
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Int64
 from torch import Tensor
 
 from fltoolkit.channel import Channel
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.links import Link
 from fltoolkit.party import Party
+from fltoolkit.shapes import Int64
 from fltoolkit.split.cache import ActivationCache
 from fltoolkit.split.clients import Counted, check_clients
 from fltoolkit.split.gates import Gate, Progress, State, ask, check_gate

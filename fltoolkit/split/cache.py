@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float32, Int64, Shaped
 from torch import Tensor
+
+from fltoolkit.shapes import Bool, Float32, Int64, Shaped
 
 _FREE = -1
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from jaxtyping import Shaped
 from torch import Tensor
 
 from fltoolkit.channel import Channel
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party, TrainingWarning
+from fltoolkit.shapes import Shaped
 
 Batch = TypeVar("Batch")
 

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float32, Int64
 from torch import Tensor
 
 from fltoolkit.channel import Channel
 from fltoolkit.links import Link
+from fltoolkit.shapes import Bool, Float32, Int64
 from fltoolkit.split.cache import ActivationCache
 
 

@@ -6,12 +6,12 @@ Not here: parties in a row (chain.py). Notebook 02 derives it.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from fltoolkit.channel import Channel
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party
+from fltoolkit.shapes import Float
 from fltoolkit.split.chain import arriving, check_batch, check_batches, check_unshared
 
 Merge = Callable[[list[Tensor]], Tensor]

@@ -12,11 +12,11 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Int64
 from torch import Tensor
 
 from fltoolkit.data.datasets import Dataset, class_numbers, standardize
 from fltoolkit.data.files import Source, cache_folder, damage_reported
+from fltoolkit.shapes import Float32, Int64
 
 # The sums are those of the CIFAR-10 home page and of TensorFlow Federated.
 CIFAR10 = Source(

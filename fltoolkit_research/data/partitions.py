@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
-from jaxtyping import Int, Int64
 from torch import Tensor
 
 from fltoolkit.data.datasets import Dataset
 from fltoolkit.data.partitions import as_rows, check_count, generator, labels_to_divide
+from fltoolkit.shapes import Int, Int64
 
 
 def partition_contiguous(num_samples: int, num_clients: int) -> list[Int64[Tensor, " _"]]:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Int64
 from torch import Tensor
 
 from fltoolkit.data.files import Source, damage_reported
+from fltoolkit.shapes import Int64
 
 _SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 SHAKESPEARE = Source(

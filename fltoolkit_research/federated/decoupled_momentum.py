@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from fltoolkit.channel import Channel
@@ -17,6 +16,7 @@ from fltoolkit.federated.client import Local, check_count
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
+from fltoolkit.shapes import Float
 from fltoolkit.trees import Tree
 from fltoolkit_research.federated.data_parallel import (
     check_one_step,

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from fltoolkit.federated.client import MakeOptimizer
+from fltoolkit.shapes import Float
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic that brings singular values near 1
 STEPS = 5

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int32
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -30,6 +29,7 @@ from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import SERVER
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet, client_seed, plus
 from fltoolkit.history import CHECKED, Record, checked_at_call
+from fltoolkit.shapes import Float, Int
 from fltoolkit.trees import Tree, weighted_mean
 from fltoolkit_research.federated.data_parallel import trainable
 from fltoolkit_research.federated.drift import plain_rounds
@@ -253,7 +253,7 @@ def direction(tree: Tree, seed: int, rank: int | None = None) -> Tree:
 
 def followed(
     weights: Tree,
-    seeds: Int32[Tensor, " steps"],
+    seeds: Int[Tensor, " steps"],
     slopes: Float[Tensor, " steps"],
     lr: float,
     rank: int | None = None,

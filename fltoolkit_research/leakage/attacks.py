@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from fltoolkit.channel import Channel, Delivery
@@ -19,6 +18,7 @@ from fltoolkit.evaluation import forward
 from fltoolkit.links import KINDS, Link, Once
 from fltoolkit.models import seeded
 from fltoolkit.party import Party
+from fltoolkit.shapes import Bool, Float, Int, Shaped
 from fltoolkit.trees import Tree
 from fltoolkit_research.leakage._fitting import fitted, mean_and_scale, parted
 from fltoolkit_research.leakage.dependence import check_pair, rows_of

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from fltoolkit.codecs.stage import Parts, RandomStage, floats
 from fltoolkit.party import Optimizer, Party
+from fltoolkit.shapes import Float
 from fltoolkit_research.leakage.dependence import batch_distance_correlation
 
 _LARGEST = torch.finfo(torch.float32).max

@@ -9,8 +9,9 @@ It sees every kind of dependence, not only the linear one. There are three funct
 import math
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
+
+from fltoolkit.shapes import Float
 
 BLOCK = 512  # rows at a time where thousands are compared
 

@@ -12,10 +12,10 @@ import math
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from fltoolkit.models import seeded
+from fltoolkit.shapes import Float, Int64
 from fltoolkit.trees import is_finite
 from fltoolkit_research.leakage._fitting import fitted, mean_and_scale, parted
 

@@ -77,17 +77,23 @@ def num_neighbours(
     >>> [num_neighbours(n) for n in (100, 1000, 10_000)]
     [54, 78, 96]
     """
-    from scipy.stats import hypergeom
-
     num_corrupt, num_silent = (math.floor(share * num_clients) for share in (corrupt, silent))
     removed = (num_corrupt + num_silent) / num_clients
     others = num_clients - 1
     for degree in range(2, others, 2):
         needed = math.floor(threshold * (degree + 1)) + 1
-        opened = num_clients * hypergeom.sf(needed - 1, others, num_corrupt, degree)
+        opened = num_clients * _chance(range(needed, degree + 1), others, num_corrupt, degree)
         apart = num_clients * removed ** (degree / 2)
         answers = others - num_silent
-        lost = num_clients * hypergeom.cdf(needed - 2, others, answers, degree)  # and its own share
+        lost = num_clients * _chance(
+            range(needed - 1), others, answers, degree
+        )  # and its own share
         if max(opened, apart) <= 2.0**-security_bits and lost <= 2.0**-failure_bits:
             return degree
     return others
+
+
+def _chance(counts: range, others: int, marked: int, drawn: int) -> float:
+    """That as many of the drawn ones are marked as ``counts`` says (hypergeometric)."""
+    ways = sum(math.comb(marked, k) * math.comb(others - marked, drawn - k) for k in counts)
+    return ways / math.comb(others, drawn)

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int64
 from torch import Tensor
 
 from fltoolkit.channel import Channel
+from fltoolkit.shapes import Int64
 from fltoolkit.trees import Tree
 
 
