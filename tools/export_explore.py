@@ -49,7 +49,6 @@ from fltoolkit import codecs
 from fltoolkit.codecs import Entropy, Quantize, TopK
 from fltoolkit.data.datasets import PIXEL_STATISTICS
 from fltoolkit.intervals import interval
-from fltoolkit.plots.placing import beside
 from fltoolkit.plots.style import INK, PAPER
 from fltoolkit.split import gates
 from fltoolkit_course import plots as course_plots
@@ -58,6 +57,7 @@ from fltoolkit_course.plots.codec_report import draw_report
 from fltoolkit_course.plots.drawing import Area, Axis, Frame, Graphic, chart, symbol
 from fltoolkit_research import NULL_MODELS, Experiment, pooled, sizes_of
 from fltoolkit_research import codecs as research_codecs
+from fltoolkit_research.plots.placing import beside
 
 ROOT = Path(__file__).parents[1]
 EXPLORE = ROOT / "docs" / "explore"

@@ -311,6 +311,7 @@ def one_step() -> str:
 def draw(path: Path = FIGURE) -> None:
     """What leaks over bytes, and each mark's accuracy in words."""
     from fltoolkit import plots
+    from fltoolkit_research import plots as research_plots
 
     figure = plots.new_figure(9, 5.4)
     ax = figure.subplots()
@@ -325,7 +326,7 @@ def draw(path: Path = FIGURE) -> None:
         f"{_brief(leak.name)}: {100 * leak.mean('accuracy'):.0f} %": leak.place() for leak in found
     }
     of_x = "times the data: bytes sent / bytes of all images without loss"
-    plots.named_points(named, of_x, "share of the images' variance that leaks [%]", ax)
+    research_plots.named_points(named, of_x, "share of the images' variance that leaks [%]", ax)
     ax.lines[0].remove()  # its dots; the marks below also say the kind
     for kind, (colour, marker, words) in kinds.items():
         x, y = zip(*(leak.place() for leak in found if leak.kind == kind), strict=True)

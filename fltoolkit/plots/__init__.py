@@ -1,11 +1,10 @@
-"""Pictures of histories, ledgers, codecs and sweeps, during a run and after it.
+"""Pictures of histories, ledgers and partitions.
 
-    style           colours, dashes, empty axes, and a description for screen readers
-    placing         places for words beside marks
-    figures         matplotlib figures of histories, channels and partitions
+    style       colours, dashes, empty axes, and a description for screen readers
+    figures     matplotlib figures of histories, channels and partitions
 
-A figure function takes histories, runs or reports and returns matplotlib Axes. In a notebook,
-`show` displays them at the end of a cell.
+A figure function takes histories, channels or partitions, and returns matplotlib Axes. In a
+notebook, `show` displays them at the end of a cell.
 """
 
 import lazy_loader as lazy

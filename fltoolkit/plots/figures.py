@@ -1,21 +1,17 @@
 """matplotlib figures of histories, channels and partitions.
 
 In a notebook, end the cell with ``plots.show(ax)``; in a script, call
-``ax.figure.savefig("name.png")``; for a paper, use `save_figure`. Not here: pictures that change
-during a run (live.py).
+``ax.figure.savefig("name.png")``. Not here: pictures that change during a run, and figures of
+sweeps and for papers (`fltoolkit_research.plots`).
 """
 
 import math
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
@@ -23,15 +19,12 @@ from torch import Tensor
 from fltoolkit.channel import Channel
 from fltoolkit.history import History
 from fltoolkit.intervals import t_quantile
-from fltoolkit.plots.placing import LETTER, beside, keep_apart
 from fltoolkit.plots.style import COLORS, DASHES, describe, new_axes, tidy
 from fltoolkit.units import amount, axis_of, byte_unit
 
 Histories = History | Mapping[str, History | Sequence[History]]
 _Band = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # x, lower end, mean, upper end
 _MARKERS = "osD^vP*X"
-NAME_OF_POINT = "fltoolkit: the name of a point"
-"""Marks a text that `save_figure` moves into a legend, if there is no room."""
 
 
 def accuracy_over_bytes(histories: Histories, ax: Axes | None = None) -> Axes:
@@ -99,10 +92,10 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
         apart = num_runs > 1 and _apart(rows[name])
         note = ", mean of the ends" * apart
         ends.append((mean[-1] * unit_y, f"{name} {last}{note}".strip(), *look[:2]))
-        sentence = f"{name or 'the line'} ends at {_bare(label_y)} {last}, {_bare(label_x)} {end}"
+        sentence = f"{name or 'the line'} ends at {bare(label_y)} {last}, {bare(label_x)} {end}"
         if num_runs > 1:
             interval = f"{amount(y, low[-1])} to {amount(y, high[-1])}"
-            runs_at = f"{num_runs} runs" + f" that share no range of {_bare(label_x)}" * apart
+            runs_at = f"{num_runs} runs" + f" that share no range of {bare(label_x)}" * apart
             sentence += f" (mean of {runs_at}, 95 % interval (t): {interval})"
         sentences.append(sentence)
     _label_ends(ax, ends)
@@ -161,52 +154,6 @@ def ledger(channels: Channel | Mapping[str, Channel], ax: Axes | None = None) ->
     return describe(ax, "; ".join(sentences))
 
 
-def named_points(
-    points: Mapping[str, tuple[float, float]], xlabel: str, ylabel: str, ax: Axes | None = None
-) -> Axes:
-    """A dot for each (x, y), its name beside it, where names cover neither dots nor each other.
-
-    Args:
-        points: by name.
-        xlabel: with its unit.
-        ylabel: with its unit.
-        ax: where to draw; a figure of its own by default.
-
-    >>> ax = named_points({"FedAvg": (2.0, 0.96), "top-k": (0.5, 0.94)}, "MB sent", "accuracy")
-    >>> sorted(text.get_text() for text in ax.texts)
-    ['FedAvg', 'top-k']
-    """
-    if not points:
-        raise ValueError("no points to draw: give {name: (x, y)}")
-    ax = ax or new_axes(width=7.5, height=4.5)
-    ax.plot(*zip(*points.values(), strict=True), "o", color=COLORS[0])
-    ax.set(xlabel=xlabel, ylabel=ylabel)
-    ax.margins(0.15, 0.12)
-    tidy(ax)
-    ax.figure.canvas.figure.draw_without_rendering()  # only now the layout knows where the axes are
-    dot, size = ax.figure.dpi / 72, 9  # pixels of a point; points
-    names: dict[tuple[float, float], str] = {}  # by place; dots that cover each other share one
-    for name, point in points.items():
-        x, y = (float(each) for each in ax.transData.transform(point) / dot)
-        near = [place for place in names if math.dist(place, (x, -y)) < 4]
-        names[near[0] if near else (x, -y)] = f"{names[near[0]]}, {name}" if near else name
-    left_end = ax.get_window_extent().x0 / dot
-    texts = beside(list(names), list(names.values()), size, left_end)
-    for (x, y), word in zip(names, texts, strict=True):
-        point_x, point_y = ax.transData.inverted().transform((x * dot, -y * dot))
-        end = word.x + LETTER / 12 * size * len(word.words)  # about
-        ax.annotate(
-            word.words,
-            (point_x, point_y),
-            ((end if end < x else word.x) - x, y - word.y),
-            textcoords="offset points",
-            fontsize=size,
-            ha="right" if end < x else "left",  # words end, or begin, beside their dot
-        )
-    ends_in_words = (f"{name}: {x:.4g}, {y:.3g}" for name, (x, y) in points.items())
-    return describe(ax, f"{_bare(xlabel)} and {_bare(ylabel)} of " + "; ".join(ends_in_words))
-
-
 def partition(labels: Tensor, parts: Sequence[Tensor], ax: Axes | None = None) -> Axes:
     """The number of samples of each class (rows) at each client (columns).
 
@@ -248,92 +195,6 @@ def partition(labels: Tensor, parts: Sequence[Tensor], ax: Axes | None = None) -
     return describe(
         ax, f"{total} of {kinds.min()} to {kinds.max()} classes; " + "; ".join(sentences)
     )
-
-
-COLUMN_WIDTHS = {1: 3.35, 2: 7.0}
-"""Widths in inches of one column, and of two columns with their gap, in IEEE and ACM journals."""
-
-
-def save_figure(ax: Axes, path: str | os.PathLike[str], *, columns: int = 1) -> None:
-    """Save the whole figure of ``ax`` for a paper: as wide as a column, with letters of 8 points.
-
-    A single column has no room for names at the ends of lines and beside points, so a legend below
-    lists them; points get numbers. The ending of ``path`` chooses the format: .pdf, .svg, or .png
-    with 600 dots per inch. Fonts are embedded in a PDF as TrueType (type 42), as publishers
-    require. The figure itself does not change, nor does any global setting of matplotlib.
-
-    Args:
-        ax: any Axes of the figure.
-        path: the file to write; its folder must exist.
-        columns: 1, or 2 for the whole width of a page.
-
-    >>> from fltoolkit import History
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> path = Path(tempfile.mkdtemp()) / "loss.svg"
-    >>> save_figure(curves(History([{"step": 1, "loss": 2.0}]), "loss", "step"), path)
-    >>> 'width="241.2pt"' in path.read_text()  # 3.35 inches of 72 points
-    True
-    """
-    if columns not in COLUMN_WIDTHS:
-        raise ValueError(f"columns={columns}: a figure is 1 or 2 columns wide")
-    figure = ax.figure.canvas.figure
-    before = (figure.get_figwidth(), figure.get_figheight())
-    width = COLUMN_WIDTHS[columns]
-    with _names_below(figure) if columns == 1 else nullcontext(0) as num_below:
-        texts = figure.findobj(Text)
-        sizes = [text.get_fontsize() for text in texts]
-        try:
-            tall = max(2.2, width * before[1] / before[0]) + 0.17 * num_below  # inches
-            figure.set_size_inches(width, tall)
-            for text in texts:
-                text.set_fontsize(8)
-            for each in figure.axes:
-                _spread_ends(each)
-            with mpl.rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
-                figure.savefig(path, dpi=600)
-        finally:
-            figure.set_size_inches(*before)
-            for text, size in zip(texts, sizes, strict=True):
-                text.set_fontsize(size)
-    for each in figure.axes:
-        _spread_ends(each)
-
-
-@contextmanager
-def _names_below(figure: Any) -> Iterator[int]:
-    """In a block, a legend below in place of names in the figure; gives the number of its lines."""
-    first = figure.axes[0]
-    texts = [text for each in figure.axes for text in each.texts]
-    handles, labels = first.get_legend_handles_labels()
-    ends = [text for text in texts if text.get_gid() == _END and labels]
-    named = [text for text in texts if text.get_gid() == NAME_OF_POINT]
-    inside, title = first.get_legend(), None
-    if not ends and not named:
-        yield 0
-        return
-    if named and inside is not None:
-        title = inside.get_title().get_text()
-        handles = list(inside.legend_handles)
-        labels = [text.get_text() for text in inside.get_texts()]
-    hidden = [*ends, *named, *([inside] if named and inside is not None else [])]
-    added: list[Any] = []
-    for number, text in enumerate(named, 1):
-        look = {"color": text.get_color(), "marker": f"${number}$", "linestyle": "none"}
-        handles, labels = [*handles, Line2D([], [], **look)], [*labels, text.get_text()]
-        place = {"textcoords": "offset points", "color": text.get_color()}
-        added.append(text.axes.annotate(str(number), text.xy, (5, 4), **place))
-    where: Any = {"loc": "outside lower center", "frameon": False, "labelspacing": 0.3}
-    added.append(figure.legend(handles, labels, title=title, **where))
-    for each in hidden:
-        each.set_visible(False)
-    try:
-        yield len(labels) + (title.count("\n") + 1 if title else 0)
-    finally:
-        for each in added:
-            each.remove()
-        for each in hidden:
-            each.set_visible(True)
 
 
 def _draw_line(
@@ -433,7 +294,7 @@ def _upright(
     return xs[kept], ys[kept], ranges
 
 
-def _bare(label: str) -> str:
+def bare(label: str) -> str:
     """The axis label without its unit."""
     return label.split(" [")[0]
 
@@ -452,17 +313,18 @@ def _label_ends(ax: Axes, ends: list[tuple[float, str, str, tuple[int, ...]]]) -
             textcoords="axes fraction", color=color, va="center", arrowprops=sample,
             annotation_clip=False,
         )  # fmt: skip
-        label.set_gid(_END)
+        label.set_gid(END_OF_LINE)
         label.height_of_end = y
-    _spread_ends(ax)
+    spread_ends(ax)
 
 
-_END = "the end of a line"
+END_OF_LINE = "the end of a line"
+"""Marks a text that `spread_ends` may move."""
 
 
-def _spread_ends(ax: Axes) -> None:
+def spread_ends(ax: Axes) -> None:
     """Move the texts at the ends of lines apart, for the present size of figure and letters."""
-    texts = (text for text in ax.texts if text.get_gid() == _END and text.get_visible())
+    texts = (text for text in ax.texts if text.get_gid() == END_OF_LINE and text.get_visible())
     labels: list[Any] = list(texts)
     for _ in range(2 * bool(labels)):  # labels change the size of the axes, and so where lines end
         ax.figure.canvas.figure.draw_without_rendering()  # this computes the sizes
@@ -471,3 +333,18 @@ def _spread_ends(ax: Axes) -> None:
         for label, pixel in zip(labels, keep_apart(pixels, line_height), strict=True):
             label.set_y(ax.transAxes.inverted().transform((0, pixel))[1])
             label.xy = label.xy[0], ax.transData.inverted().transform((0, pixel))[1]
+
+
+def keep_apart(wanted: Sequence[float], gap: float) -> list[float]:
+    """Positions at least ``gap`` apart, in the order of ``wanted`` and as near to it as can be."""
+    order = sorted(range(len(wanted)), key=wanted.__getitem__)
+    blocks: list[list[float]] = []  # [sum, count] of neighbours that had to be pushed apart
+    for rank, index in enumerate(order):
+        blocks.append([wanted[index] - rank * gap, 1])
+        while len(blocks) > 1 and blocks[-2][0] * blocks[-1][1] >= blocks[-1][0] * blocks[-2][1]:
+            total, size = blocks.pop()
+            blocks[-1][0] += total
+            blocks[-1][1] += size
+    levels = [total / size for total, size in blocks for _ in range(int(size))]
+    places = {index: levels[rank] + rank * gap for rank, index in enumerate(order)}
+    return [places[index] for index in range(len(wanted))]

@@ -8,7 +8,6 @@ import math
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from fltoolkit.plots.placing import Points, Words
 from fltoolkit.plots.style import DARK_GREY
 from fltoolkit_course.labs.picture import MOST_SAMPLES, Axes, Picture, Sample
 from fltoolkit_course.plots.drawing import (
@@ -23,6 +22,7 @@ from fltoolkit_course.plots.drawing import (
     draw_progress,
     line_look,
 )
+from fltoolkit_research.plots.placing import Points, Words
 
 _WIDTH, _HALF, _PLOT = 920, 450, 236  # of the paper, of a plot, and a plot's height
 _BAND = "#7f7f7f"

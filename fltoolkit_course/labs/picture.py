@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from fltoolkit.channel import Channel
 from fltoolkit.history import History, Record
-from fltoolkit.plots.placing import Points
 from fltoolkit.units import amount
 from fltoolkit_course.labs.board import Board, Look, Plot, Run, Strip
 from fltoolkit_course.labs.steering import Steering
 from fltoolkit_course.plots.live import Curve, at_the_end
+from fltoolkit_research.plots.placing import Points
 
 MOST_SAMPLES = 6  # texts that are shown of a run
 

@@ -22,12 +22,12 @@ from fltoolkit.evaluation import evaluate
 from fltoolkit.history import CHECKED, Record, checked_at_call, evaluated
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.party import SGD, Party
-from fltoolkit.plots.placing import Words
 from fltoolkit.plots.style import COLORS, GREY, INK
 from fltoolkit.split.chain import train_split
 from fltoolkit.units import amount
 from fltoolkit_course.panels._sliders import LOOK, SliderPicture, find_ipywidgets
 from fltoolkit_course.plots.drawing import Area, Axis, Frame, Graphic, Mark, Stroke, symbol
+from fltoolkit_research.plots.placing import Words
 
 _CHOICES = (1, 2, 3, 4, 6, 8, 16, 32)
 _EPOCHS, _BATCH_SIZE, _EVERY = 10, 32, 15  # _EVERY: so many steps from one test to the next

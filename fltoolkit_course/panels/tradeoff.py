@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from fltoolkit.plots.placing import LETTER, Words, beside
 from fltoolkit.plots.style import DARK_GREY, INK
 from fltoolkit.units import amount
 from fltoolkit_course.panels._sliders import SliderPicture, find_ipywidgets
@@ -23,6 +22,7 @@ from fltoolkit_research.plots.fronts import (
     look,
     with_places,
 )
+from fltoolkit_research.plots.placing import LETTER, Words, beside
 from fltoolkit_research.store import Result
 
 _ON_THE_WAY = (2, 2)

@@ -15,10 +15,10 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from fltoolkit.codecs.pipeline import Pipeline
-from fltoolkit.plots.placing import Words
 from fltoolkit.plots.style import COLORS, GREY, describe, new_axes
 from fltoolkit.units import amount
 from fltoolkit_course.plots.drawing import Area, Axis, Box, Frame, Graphic, Mark
+from fltoolkit_research.plots.placing import Words
 
 _LEGEND = "wide grey bars: before; narrow blue bars: what arrives"
 

@@ -24,9 +24,10 @@ from matplotlib.transforms import Bbox, TransformedBbox
 from PIL import Image
 from torch import Tensor
 
-from fltoolkit.plots.placing import LETTER, Points, Words, keep_apart
+from fltoolkit.plots.figures import keep_apart
 from fltoolkit.plots.style import COLORS, DARK_GREY, DASHES, GREY, INK, PALE, PAPER, picture
 from fltoolkit.units import axis_label, tick
+from fltoolkit_research.plots.placing import LETTER, Points, Words
 
 LINE = 14  # the least distance between two lines of text in pixels
 

@@ -15,10 +15,10 @@ from typing import Any, ParamSpec
 from torch import Tensor
 
 from fltoolkit.history import Record
-from fltoolkit.plots.placing import LETTER, Words
 from fltoolkit.plots.style import PALE
 from fltoolkit.units import amount
 from fltoolkit_course.plots.drawing import Area, Box, Graphic, Mark, Pixels, chart, draw_progress
+from fltoolkit_research.plots.placing import LETTER, Words
 
 P = ParamSpec("P")
 

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from fltoolkit.history import History, Record
 from fltoolkit.metrics import ACCURACY, Metric
-from fltoolkit.plots.figures import NAME_OF_POINT, curves
-from fltoolkit.plots.placing import Bounds, free_place
+from fltoolkit.plots.figures import curves
 from fltoolkit.plots.style import COLORS, describe, new_axes, tidy
 from fltoolkit.units import amount, byte_unit
 from fltoolkit_research.analysis import (
@@ -34,6 +33,8 @@ from fltoolkit_research.analysis import (
     seconds_on,
     sizes_of,
 )
+from fltoolkit_research.plots.paper import NAME_OF_POINT
+from fltoolkit_research.plots.placing import Bounds, free_place
 from fltoolkit_research.store import Result
 
 SPLIT, SILENT, AVERAGED = ("o", COLORS[0]), ("D", COLORS[2]), ("^", COLORS[3])

@@ -188,36 +188,6 @@ def test_a_partition_too_fine_for_numbers_does_not_speak_of_any() -> None:
     assert not ax.texts
 
 
-def test_names_of_points_cover_neither_dots_nor_each_other() -> None:
-    """As crowded as the bill of notebook 08."""
-    crowd = {"float32": (96.7, 0.96), "8 bits": (96.7, 0.96), "4 bits": (96.4, 0.93)}
-    crowd |= {"NoPeek 1": (96.1, 0.95), "noise 2": (93.1, 0.49), "noise 4": (93.6, 0.48)}
-    crowd |= {"NoPeek 3, noise 0.5": (93.9, 0.5), "top-k 2 %": (95.6, 0.62)}
-    ax = plots.named_points(crowd, "accuracy [%]", "explained variance")
-    ax.figure.draw_without_rendering()
-    boxes = [text.get_window_extent() for text in ax.texts]
-    assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
-    dots = ax.transData.transform(list(crowd.values()))
-    assert "float32, 8 bits" in {text.get_text() for text in ax.texts}, "they are one dot"
-    assert not any(box.contains(*dot) for box in boxes for dot in dots)
-    assert "NoPeek 1: 96.1, 0.95" in ax.get_label()
-    ends = {text.get_text(): box.x1 for text, box in zip(ax.texts, boxes, strict=True)}
-    for name in ("NoPeek 1", "noise 2", "top-k 2 %"):  # left of its dot, as near as right of it
-        assert ax.transData.transform(crowd[name])[0] - ends[name] == pytest.approx(12.5, abs=1)
-    with pytest.raises(ValueError, match="no points to draw"):
-        plots.named_points({}, "x", "y")
-
-
-def test_names_of_points_do_not_cover_the_numbers_of_the_axis() -> None:
-    """A name has no room right of its dot, since another dot is there: it goes below."""
-    ax = plots.named_points(
-        {"a long name": (1.0, 1.0), "another": (1.1, 1.0), "": (2, 2)}, "x", "y"
-    )
-    ax.figure.draw_without_rendering()
-    left = ax.get_window_extent().x0
-    assert min(text.get_window_extent().x0 for text in ax.texts) >= left
-
-
 @pytest.mark.slow
 def test_where_no_byte_is_sent_the_line_goes_straight_up() -> None:
     """Thirty silent epochs were drawn over each other, a scribble in one place."""

@@ -7,10 +7,10 @@ from course.labs.few_digits import picture_of, small
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from fltoolkit.plots.placing import Words
 from fltoolkit.split import State
 from fltoolkit_course.labs import ThresholdLab
 from fltoolkit_course.labs.layout import lay_out, merge_short
+from fltoolkit_research.plots.placing import Words
 
 
 @pytest.fixture(scope="module")

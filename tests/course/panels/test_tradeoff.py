@@ -6,11 +6,11 @@ import pytest
 from made_up import ALL, FAILED
 
 from fltoolkit.history import History
-from fltoolkit.plots.placing import Words
 from fltoolkit_course.panels import TradeoffPanel
 from fltoolkit_course.plots.drawing import Stroke
 from fltoolkit_research import Experiment, Protocol, Result, allow
 from fltoolkit_research.plots.fronts import MARK_WORDS
+from fltoolkit_research.plots.placing import Words
 
 pytest.importorskip("ipywidgets", reason="the panel is for notebooks")
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from fltoolkit.plots.placing import LETTER, Words, beside, keep_apart
+from fltoolkit.plots.figures import keep_apart
 from fltoolkit.plots.style import COLORS, PAPER
 from fltoolkit_course.plots.drawing import (
     LINE,
@@ -27,6 +27,7 @@ from fltoolkit_course.plots.drawing import (
     line_look,
     symbol,
 )
+from fltoolkit_research.plots.placing import LETTER, Words, beside
 
 
 @given(st.lists(st.floats(-1e3, 1e3), max_size=8), st.floats(0.1, 50))

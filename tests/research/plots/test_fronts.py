@@ -8,7 +8,6 @@ from matplotlib.colors import to_hex
 from matplotlib.text import Annotation, Text
 
 from experiments.pareto import report as pareto_report
-from fltoolkit import plots
 from fltoolkit.history import History
 from fltoolkit.plots.style import summary
 from fltoolkit_course.plots.drawing import _SHAPES
@@ -138,7 +137,7 @@ def test_in_one_column_names_of_points_stand_in_a_legend_below(tmp_path, monkeyp
         seen["beside"] = [text.get_text() for text in ax.texts if text.get_visible()]
 
     monkeypatch.setattr(figure, "savefig", look)
-    plots.save_figure(ax, tmp_path / "front.png", columns=1)
+    research_plots.save_figure(ax, tmp_path / "front.png", columns=1)
     assert set(seen["legend"]) >= {"cheap", "dear", "worse", "split"}
     assert sorted(seen["beside"]) == ["1", "2", "3"]
     assert figure.legends == []
@@ -149,7 +148,7 @@ def test_in_one_column_names_of_points_stand_in_a_legend_below(tmp_path, monkeyp
     }
     assert ax.get_legend().get_visible()
     monkeypatch.setattr(figure, "savefig", lambda path, **_: seen.update(wide=[*figure.legends]))
-    plots.save_figure(ax, tmp_path / "front.png", columns=2)
+    research_plots.save_figure(ax, tmp_path / "front.png", columns=2)
     assert seen["wide"] == [], "two columns have room for the names"
 
 

@@ -1,7 +1,7 @@
 """Places for words beside marks, so that names cover neither marks nor each other.
 
-Here: a line of text, positions kept apart, the best free place near a point. Not here: the marks of
-a chart (drawing.py), figures of histories (figures.py).
+Here: a line of text, and the best free place near a point. Not here: positions kept apart, and
+figures of histories (`fltoolkit.plots`).
 """
 
 import math
@@ -26,21 +26,6 @@ class Words(NamedTuple):
     color: str = INK
     bold: bool = False
     halo: bool = False  # a white border, so that the text can be read above lines
-
-
-def keep_apart(wanted: Sequence[float], gap: float) -> list[float]:
-    """Positions at least ``gap`` apart, in the order of ``wanted`` and as near to it as can be."""
-    order = sorted(range(len(wanted)), key=wanted.__getitem__)
-    blocks: list[list[float]] = []  # [sum, count] of neighbours that had to be pushed apart
-    for rank, index in enumerate(order):
-        blocks.append([wanted[index] - rank * gap, 1])
-        while len(blocks) > 1 and blocks[-2][0] * blocks[-1][1] >= blocks[-1][0] * blocks[-2][1]:
-            total, size = blocks.pop()
-            blocks[-1][0] += total
-            blocks[-1][1] += size
-    levels = [total / size for total, size in blocks for _ in range(int(size))]
-    places = {index: levels[rank] + rank * gap for rank, index in enumerate(order)}
-    return [places[index] for index in range(len(wanted))]
 
 
 def beside(
