@@ -4,6 +4,7 @@ Not here: the records of the run. A `History` with a path keeps them by itself.
 """
 
 import hashlib
+import io
 import os
 import pickle
 import re
@@ -58,16 +59,22 @@ def save_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
     new = folder / f"{done.name}.tmp"
     shutil.rmtree(new, ignore_errors=True)
     states = [*(party.state_dict() for party in parties), channel.state_dict()]
+    sums = ""
     try:
         new.mkdir(parents=True)
         for file, state in zip([*_files(parties), "channel.pt"], states, strict=True):
-            with (new / file).open("wb") as opened:  # or torch hides why it could not write
-                torch.save(state, opened)
-        sums = "".join(f"{_sum(path)}  {path.name}\n" for path in sorted(new.iterdir()))
+            content = io.BytesIO()
+            torch.save(state, content)
+            (new / file).write_bytes(content.getbuffer())
+            sums += _line_of_sums(content.getbuffer(), file)
         (new / "SHA256SUMS").write_text(sums)
-    except (OSError, RuntimeError) as error:
+    except OSError as error:
         shutil.rmtree(new, ignore_errors=True)  # a part of a save is of no use, and takes room
-        raise OSError(_not_saved(folder, channel.step, error)) from error
+        raise OSError(
+            f"{folder}: step {channel.step} could not be saved: {error}. What was written of it is "
+            "deleted, and an earlier save there is still complete. Make room on this disk or save "
+            "in another folder, then call save_run again: the run itself is as it was"
+        ) from error
     older = [path for path in _saved(folder) if path != done]
     if older and _step(older[-1]) > channel.step:
         shutil.rmtree(new)
@@ -81,20 +88,6 @@ def save_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
     for path in older:
         shutil.rmtree(path)
     return done
-
-
-def _not_saved(folder: Path, step: int, error: Exception) -> str:
-    """The text of the error if a save could not be written, and what is still there."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, OSError):
-        cause = cause.__context__
-    saved = _saved(folder)
-    still = f"the save before, {saved[-1].name}, is complete" if saved else "nothing is saved there"
-    return (
-        f"{folder}: step {step} could not be saved: {cause or error}. What was written of it is "
-        f"deleted, and {still}. Make room on this disk or save in another folder, then call "
-        "save_run again: the run itself is as it was"
-    )
 
 
 def has_run(folder: str | os.PathLike[str]) -> bool:
@@ -150,24 +143,22 @@ def load_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
 def _read(path: Path) -> Any:
     """The content of a saved file. Raises ValueError if it has changed since it was saved."""
     sums = path.with_name("SHA256SUMS")
-    listed = sums.read_text().splitlines() if sums.exists() else []
+    listed = sums.read_text().splitlines(keepends=True) if sums.exists() else []
     try:
-        if f"{_sum(path)}  {path.name}" not in listed:
+        content = path.read_bytes()
+        if _line_of_sums(content, path.name) not in listed:
             raise ValueError(f"its SHA-256 is not in {sums.name}")
-        return torch.load(path, weights_only=True)
-    except (OSError, EOFError, ValueError, RuntimeError, pickle.UnpicklingError) as error:
+        return torch.load(io.BytesIO(content), weights_only=True)
+    except (OSError, ValueError, RuntimeError, pickle.UnpicklingError) as error:
         raise ValueError(
             f"{path} cannot be read as it was saved: {error}. Bring back a copy of {path.parent}, "
             "or delete it and begin anew"
         ) from error
 
 
-def _sum(path: Path) -> str:
-    with path.open("rb") as file:
-        digest = hashlib.sha256()
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+def _line_of_sums(content: bytes | memoryview, name: str) -> str:
+    """As ``sha256sum`` writes it."""
+    return f"{hashlib.sha256(content).hexdigest()}  {name}\n"
 
 
 def _files(parties: Sequence[Saveable]) -> list[str]:

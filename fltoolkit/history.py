@@ -19,14 +19,15 @@ Record = dict[str, Scalar]
 """One row of a run: a flat dict of plain numbers and strings, so that it is JSON as it stands."""
 
 CHECKED: Record = {}
-"""What a protocol yields when its arguments are checked: see `checked_at_call`. No user sees it."""
+"""What a protocol yields when its arguments are checked, an empty record: see `checked_at_call`."""
 
 
 def checked_at_call(protocol: Callable[P, Iterator[Record]]) -> Callable[P, Iterator[Record]]:
     """Decorate a protocol, a generator of records, so that it checks its arguments when called.
 
     Python runs no line of a generator before the first record is asked for. A decorated protocol
-    runs up to ``yield CHECKED`` when it is called; what follows waits for the first record.
+    runs up to ``yield CHECKED`` when it is called; what follows waits until the first record is
+    asked for.
 
     >>> @checked_at_call
     ... def protocol(num_steps):
@@ -42,8 +43,8 @@ def checked_at_call(protocol: Callable[P, Iterator[Record]]) -> Callable[P, Iter
     @functools.wraps(protocol)
     def checked(*args: P.args, **kwargs: P.kwargs) -> Iterator[Record]:
         records = protocol(*args, **kwargs)
-        first = next(records)
-        assert first is CHECKED, f"{protocol.__name__} has no `yield CHECKED` after its checks"
+        if next(records) != CHECKED:
+            raise TypeError(f"{protocol.__name__} has no `yield CHECKED` after its checks")
         return records
 
     return checked
@@ -57,8 +58,6 @@ def to_come(name: str, count: int | range) -> range:
     >>> to_come("rounds", 20), to_come("rounds", range(5, 20))
     (range(0, 20), range(5, 20))
     """
-    if not isinstance(count, int | range) or isinstance(count, bool):
-        raise TypeError(f"{name}={count!r} is a {type(count).__name__}: give a whole number")
     numbers = count if isinstance(count, range) else range(count)
     if not numbers or numbers.start < 0 or numbers.step != 1:
         raise ValueError(
@@ -83,15 +82,12 @@ class History:
     """
 
     def __init__(self, records: Iterable[Record] = (), path: str | os.PathLike[str] | None = None):
-        if isinstance(records, str | os.PathLike):
-            raise TypeError(
-                f"records={records!r}: to keep a run in that file say "
-                "History(path=...), to read it History.load(...)"
-            )
         self._records: list[Record] = []
         self._path = path
         if path is not None and os.path.exists(path):
-            self._records = _read_lines(path, mend=True)
+            self._records, complete = _read_lines(path)
+            if not complete:
+                self.save(path)
         for record in records:
             self.append(record)
 
@@ -145,7 +141,7 @@ class History:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "History":
         """Read JSON lines. A half-written last line is left out with a warning."""
-        return cls(_read_lines(path))
+        return cls(_read_lines(path)[0])
 
     def __len__(self) -> int:
         return len(self._records)
@@ -192,31 +188,25 @@ def evaluated(
         yield {**record, **evaluate()} if due else record
 
 
-def _read_lines(path: str | os.PathLike[str], mend: bool = False) -> list[Record]:
-    """The records of a JSON-lines file; with ``mend``, a broken end of the file is repaired."""
-    with open(path, "rb") as file:
-        lines = file.read().split(b"\n")
+def _read_lines(path: str | os.PathLike[str]) -> tuple[list[Record], bool]:
+    """The records of a JSON-lines file, and whether it ends as it should, with a whole line."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        *lines, rest = file.read().split("\n")
     records: list[Record] = []
-    for number, line in enumerate(lines, 1):
-        if not line:
-            continue
+    for number, line in enumerate([*lines, rest], 1):
         try:
-            record = json.loads(line)
-            if not isinstance(record, dict):
+            record = json.loads(line) if line else None
+            if not isinstance(record, dict | None):
                 raise ValueError(f"a record is a JSON object, not {record!r}")
-            records.append(record)
         except ValueError as error:
-            if number < len(lines):
+            if number <= len(lines):
                 raise ValueError(f"{path}, line {number} is not JSON: {line[:60]!r}") from error
             warnings.warn(
                 f"{path}: the last line is incomplete (an interrupted write) and left out; "
                 f"{len(records)} records were read",
                 stacklevel=4,
             )
-            if mend:
-                os.truncate(path, os.path.getsize(path) - len(line))
-            return records
-    if mend and lines[-1]:  # complete, but without a newline: the next record needs a new line
-        with open(path, "ab") as file:
-            file.write(b"\n")
-    return records
+            break
+        if record is not None:
+            records.append(record)
+    return records, not rest

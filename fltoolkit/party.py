@@ -4,8 +4,8 @@ A party computes and learns. It does not know any channel, codec, record or othe
 """
 
 import functools
+import inspect
 import math
-import numbers
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -56,8 +56,6 @@ class SGD(torch.optim.Optimizer):
     """
 
     def __init__(self, params: Iterable[Tensor], lr: float):
-        if not isinstance(lr, float | numbers.Real):
-            raise TypeError(f"lr={lr!r} is a {type(lr).__name__}, not a number: e.g. lr=0.1")
         if not 0 < lr < math.inf:
             raise ValueError(f"lr={lr}: the learning rate must be above 0 and finite")
         # torch's own __init__ imports its compiler, which takes seconds
@@ -140,9 +138,14 @@ class Party:
                 f"party {name!r}: loss_fn={loss_fn.__name__} is a class; make a loss of it: "
                 f"loss_fn={loss_fn.__name__}()"
             )
-        _check_own(name, module, optimizer)
+        own = {id(param) for param in module.parameters()}
+        if strangers := sum(id(param) not in own for param in _parameters(optimizer)):
+            raise ValueError(
+                f"party {name!r}: its optimizer moves {strangers} parameters that are not its "
+                "module's. Make each party's optimizer from its own part of the network"
+            )
         self.name = name
-        self.module = module if device is None else on_device(f"party {name!r}", module, device)
+        self.module = module if device is None else module.to(device)
         self.optimizer = optimizer
         self.loss_fn = loss_fn
         self.params = [p for p in module.parameters() if p.requires_grad]
@@ -189,7 +192,7 @@ class Party:
         except _OF_THE_DATA as error:
             raise ValueError(
                 f"party {self.name!r}: its loss cannot compare outputs {_kind(output)} with labels "
-                f"{_kind(y)}: {error}. {label_advice(output, y)}"
+                f"{_kind(y)}: {error}. {LABEL_ADVICE}"
             ) from error
         if not self._fits_loss:  # once: it does not depend on the batch
             check_fits_loss(f"party {self.name!r}", self.loss_fn, output, loss)
@@ -210,7 +213,8 @@ class Party:
         except _OF_THE_DATA as error:
             raise ValueError(
                 f"party {self.name!r}: its module cannot compute with inputs {_kind(x)}: {error}. "
-                + (_SINGLE if "more than 1 value per channel" in str(error) else _FIT)
+                "Fit its first layer to them, or them to the layer: of images, .flat() of a data "
+                "set makes rows for nn.Linear"
             ) from error
         if not isinstance(output, Tensor):
             raise TypeError(
@@ -244,7 +248,6 @@ class Party:
         if self._learns:
             return
         self._learns = True
-        _check_own(self.name, self.module, self.optimizer)  # the module may be another one by now
         learnable = any(True for _ in self.module.parameters())  # a last part may have none
         if learnable and all(param.grad is None for param in _parameters(self.optimizer)):
             warnings.warn(
@@ -312,18 +315,12 @@ def check_one_number(loss_fn: Any, loss: Any) -> None:
         )
 
 
-def label_advice(output: Tensor, y: Tensor) -> str:
-    """What to do about labels that a loss refuses."""
-    if y.dim() == 2 and y.shape[1] == 1 and output.shape != y.shape:
-        return f"Labels of shape {list(y.shape)} become class numbers {list(y.shape[:1])} by " + (
-            "y.squeeze(1)" if y.dtype == torch.int64 else "y.squeeze(1).long()"
-        )
-    return (
-        "Losses of classes, such as NLLLoss and CrossEntropyLoss, need a class number for each "
-        "sample, from 0 to one less than the number of outputs: y.argmax(1) makes them of one-hot "
-        "rows, y.long() of floats. Losses that compare each output with one label, such as "
-        "BCEWithLogitsLoss, need labels of the outputs' shape and dtype"
-    )
+LABEL_ADVICE = (
+    "Losses of classes, such as NLLLoss and CrossEntropyLoss, need a class number for each sample, "
+    "from 0 to one less than the number of outputs: y.argmax(1) makes them of one-hot rows, "
+    "y.squeeze(1) of one column, y.long() of floats. Losses that compare each output with one "
+    "label, such as BCEWithLogitsLoss, need labels of the outputs' shape and dtype"
+)
 
 
 def check_targets(output: Tensor, y: Tensor) -> None:
@@ -346,8 +343,8 @@ def check_fits_loss(who: str, loss_fn: Any, output: Tensor, loss: Any) -> None:
     Args:
         who: begins the text of the error.
         loss_fn: the loss.
-        output: what the network returned.
-        loss: what ``loss_fn`` returned of it, with its graph.
+        output: what the network returned, with its graph.
+        loss: what ``loss_fn`` returned of it.
     """
     try:
         check_one_number(loss_fn, loss)
@@ -359,50 +356,23 @@ def check_fits_loss(who: str, loss_fn: Any, output: Tensor, loss: Any) -> None:
             "log-probabilities, which are at most 0. Use nn.CrossEntropyLoss() (or "
             "nn.functional.cross_entropy), or end the network with nn.LogSoftmax(dim=1)"
         )
-    _check_not_normalized_twice(who, loss_fn, loss)
+    last = type(output.grad_fn).__name__.removesuffix("Backward0")  # the network's last operation
+    kind = loss_fn if inspect.isfunction(loss_fn) else type(loss_fn)
+    if last in _NORMALIZED.get(kind, ()):
+        raise ValueError(
+            f"{who}: its network ends with a {last.lower()}, and loss_fn={loss_fn!r} applies one "
+            "by itself: it needs the values before that (logits). Leave the last layer out; the "
+            "predicted classes stay the same"
+        )
 
 
-def _check_not_normalized_twice(who: str, loss_fn: Any, loss: Tensor) -> None:
-    """Raise ValueError if the network ends with what the loss applies by itself."""
-    nodes = [loss.grad_fn]
-    for _ in range(_NODES_OF_A_LOSS):
-        if (node := nodes.pop(0) if nodes else None) is None:
-            return
-        before = _before(node)
-        if (unwanted := _NORMALIZED.get(_operation(node))) is None:
-            nodes += before
-            continue
-        while before and _operation(before[0]) in _RESHAPED:
-            before = _before(before[0])
-        if before and (last := _operation(before[0])) in unwanted:
-            raise ValueError(
-                f"{who}: its network ends with a {last.lower()}, and loss_fn={loss_fn!r} applies "
-                "one by itself: it needs the values before that (logits). Leave the last layer "
-                "out; the predicted classes stay the same"
-            )
-
-
-_NODES_OF_A_LOSS = 12
-"""How many operations of a loss are looked at: those of torch have fewer before the softmax."""
-
-_NORMALIZED = {
-    "LogSoftmax": ("Softmax", "Sigmoid"),
-    "BinaryCrossEntropyWithLogits": ("Sigmoid", "Softmax", "LogSigmoid", "LogSoftmax"),
+_NORMALIZED: dict[Any, tuple[str, ...]] = {
+    nn.CrossEntropyLoss: ("Softmax", "Sigmoid"),
+    nn.functional.cross_entropy: ("Softmax", "Sigmoid"),
+    nn.BCEWithLogitsLoss: ("Sigmoid", "LogSigmoid", "Softmax"),
+    nn.functional.binary_cross_entropy_with_logits: ("Sigmoid", "LogSigmoid", "Softmax"),
 }
-"""What a loss does by itself, and what the network must then not end with."""
-
-_RESHAPED = {"View", "UnsafeView", "Squeeze", "Unsqueeze", "Transpose", "Permute", "T", "ToCopy"}
-_RESHAPED |= {"Slice"}  # a part of probabilities; torch 2.2 slices in x[:, None], too
-
-
-def _before(node: Any) -> list[Any]:
-    return [each for each, _ in node.next_functions if each is not None]
-
-
-def _operation(node: Any) -> str:
-    """The name of an operation in a graph, without its version."""
-    return str(node.name()).partition("Backward")[0]
-
+"""What these losses do by themselves, and what a network must then not end with."""
 
 _ADVICE = (
     "lower the learning rate or check the data. No weight was changed by this batch; all records "
@@ -412,28 +382,7 @@ _ADVICE = (
 _OF_THE_DATA = (IndexError, RuntimeError, ValueError)
 """What torch raises for shapes, types and class numbers that do not fit."""
 
-_FIT = (
-    "Fit its first layer to them, or them to the layer: of images, .flat() of a data set makes "
-    "rows for nn.Linear"
-)
-
-_SINGLE = (
-    "BatchNorm learns from two samples or more: choose a batch_size that leaves no single sample "
-    "at the end of an epoch, or leave that sample out"
-)
-
-
 _MODES = (_BatchNorm, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
-
-
-def _check_own(name: str, module: nn.Module, optimizer: Optimizer | None) -> None:
-    """Raise ValueError if the optimizer moves parameters that are not the module's."""
-    own = {id(param) for param in module.parameters()}
-    if strangers := sum(id(param) not in own for param in _parameters(optimizer)):
-        raise ValueError(
-            f"party {name!r}: its optimizer moves {strangers} parameters that are not its "
-            "module's. Make each party's optimizer from its own part of the network"
-        )
 
 
 def _kind(tensor: Tensor) -> str:
@@ -463,14 +412,3 @@ def in_mode(training: bool, *modules: nn.Module) -> Iterator[None]:
     finally:
         for part, mode in modes:
             part.training = mode
-
-
-def on_device(whose: str, module: nn.Module, device: str | torch.device) -> nn.Module:
-    """The module on this device; ValueError if the device cannot be used here."""
-    try:
-        return module.to(device)
-    except (AssertionError, RuntimeError) as error:
-        raise ValueError(
-            f"{whose}: device={str(device)!r} cannot be used here ({error}). Leave it out "
-            "to compute on the CPU; torch.cuda.is_available() says whether there is a GPU"
-        ) from error

@@ -18,7 +18,7 @@ from fltoolkit.data.batches import Batches
 from fltoolkit.data.datasets import Dataset, load
 from fltoolkit.data.partitions import partition_dirichlet, partition_iid
 from fltoolkit.models import mcmahan_cnn, splitnn_mlp
-from fltoolkit.party import SGD, Optimizer, Party, on_device
+from fltoolkit.party import SGD, Optimizer, Party
 from fltoolkit_research.data.partitions import owner_numbers, partition_owners, partition_shards
 from fltoolkit_research.text import build, read_call
 
@@ -52,7 +52,7 @@ class Task:
         self.rounds, self.batch_size = experiment.rounds, experiment.batch_size
         self.lr, self.cut, self.seed = experiment.lr, experiment.cut, experiment.seed
         self.num_clients = experiment.num_clients
-        self.model = on_device("the experiment", network(experiment, data), experiment.device)
+        self.model = network(experiment, data).to(experiment.device)
         self.loss_fn = read_call(experiment.loss)()
         self.gate: Any = build(experiment.gate) if experiment.gate else None
         self.optimizer_call = read_call(experiment.optimizer) if experiment.optimizer else None

