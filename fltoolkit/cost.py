@@ -9,7 +9,7 @@ and compressed, to one place. Training together sends fewer bytes than the data 
 
     rounds x (bytes of a round's messages)  <  samples x (compressed bytes of a sample)
 
-See `rounds_of_the_data` and docs/send_the_data.md.
+See docs/send_the_data.md.
 """
 
 import copy
@@ -17,8 +17,6 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import torch
 from torch import nn
@@ -30,9 +28,7 @@ __all__ = [
     "ModelCost",
     "advise",
     "federated_nbytes",
-    "large_batch_nbytes",
     "measure",
-    "rounds_of_the_data",
     "split_nbytes",
 ]
 
@@ -72,13 +68,7 @@ class MethodCost:
 
 @dataclass(frozen=True, repr=False)
 class Advice:
-    """Three methods side by side; a notebook shows this object as its `table`.
-
-    >>> mlp = ModelCost(189_450, 183_040, 757_800, 732_160, 640, 377_344, 364_544)
-    >>> advice = advise(mlp, num_samples=60_000, num_clients=10, epochs=1, rounds=1)
-    >>> advice.fewest_bytes.name, advice.crossover_clients
-    ('federated averaging', 392)
-    """
+    """Three methods side by side, from `advise`; a notebook shows this object as its `table`."""
 
     large_batch_sgd: MethodCost
     federated: MethodCost
@@ -178,7 +168,8 @@ def measure(
             f"cut={cut}: this model has {len(model)} items, so a cut is 1 to {len(model) - 1}; "
             "client and server need at least one each"
         )
-    bottom, top = _without_memory(model[:cut]), _without_memory(model[cut:])
+    shapes_only = copy.deepcopy(model).to("meta").eval()
+    bottom, top = shapes_only[:cut], shapes_only[cut:]
     dtype = input_dtype or next((p.dtype for p in model.parameters()), torch.float32)
     try:
         with torch.no_grad(), FlopCounterMode(display=False) as below:
@@ -238,23 +229,6 @@ def federated_nbytes(model: ModelCost, *, num_clients: int, rounds: int) -> int:
     return 2 * model.nbytes_model * num_clients * rounds
 
 
-def large_batch_nbytes(
-    model: ModelCost, *, num_samples: int, num_clients: int, epochs: int, batch_size: int
-) -> int:
-    """Total payload of synchronous SGD: in each step, clients get the model and send gradients.
-
-    In a step each client computes with ``batch_size`` samples, so an epoch has ceil(p / (K
-    batch_size)) steps. The gradients count as many bytes as the model, with BatchNorm's statistics.
-
-    >>> mlp = ModelCost(189_450, 183_040, 757_800, 732_160, 640, 377_344, 364_544)
-    >>> large_batch_nbytes(mlp, num_samples=60_000, num_clients=10, epochs=1, batch_size=64)
-    1424664000
-    """
-    _check(num_samples=num_samples, num_clients=num_clients, epochs=epochs, batch_size=batch_size)
-    steps = epochs * math.ceil(num_samples / (num_clients * batch_size))
-    return federated_nbytes(model, num_clients=num_clients, rounds=steps)
-
-
 def advise(
     model: ModelCost,
     *,
@@ -269,7 +243,9 @@ def advise(
     """Compare large-batch SGD, federated averaging and split learning before any of them is run.
 
     A training step counts as three forward passes, since the backward pass takes about as long as
-    two, or as one if a client has only the first layer (the published tables ignore this, too).
+    two, or as one if a client has only the first layer (published tables ignore this, too). In a
+    step of large-batch SGD each client gets the model, computes with ``batch_size`` samples, and
+    sends a gradient of the model's size.
 
     The crossover is the smallest number of clients, at least 2, from which on split learning sends
     fewer bytes than federated averaging. It is None if split learning sends more bytes even with
@@ -302,41 +278,41 @@ def advise(
     >>> advice.data.nbytes, round(advice.times_the_data(advice.split), 1)
     (8160000, 38.5)
     """
-    data = {"num_samples": num_samples, "epochs": epochs}
-    split = partial(split_nbytes, model, **data, label_nbytes=label_nbytes)
-    federated = partial(federated_nbytes, model, rounds=rounds)
-    large_batch = partial(large_batch_nbytes, model, **data, batch_size=batch_size)
-    nbytes = [method(num_clients=num_clients) for method in (large_batch, federated, split)]
+    _check(num_samples=num_samples, num_clients=num_clients, epochs=epochs)
+    _check(rounds=rounds, batch_size=batch_size)
+
+    def split(clients: int) -> int:
+        return split_nbytes(
+            model,
+            num_samples=num_samples,
+            num_clients=clients,
+            epochs=epochs,
+            label_nbytes=label_nbytes,
+        )
+
+    def federated(clients: int) -> int:
+        return federated_nbytes(model, num_clients=clients, rounds=rounds)
+
+    steps = epochs * math.ceil(num_samples / (num_clients * batch_size))
     passes = 3 * epochs * num_samples / num_clients  # forward passes of one sample
     whole, bottom = passes * model.flops_forward, passes * model.flops_forward_client
+    data = None
+    if nbytes_per_sample is not None:
+        if not 0 < nbytes_per_sample < math.inf:
+            raise ValueError(
+                f"nbytes_per_sample={nbytes_per_sample!r}: give a number of bytes, above 0 and "
+                "finite"
+            )
+        total = math.ceil(num_samples * nbytes_per_sample)
+        data = MethodCost("send the data", num_clients, 0.0, total)  # the receiver computes
+    large_batch = federated_nbytes(model, num_clients=num_clients, rounds=steps)
     return Advice(
-        MethodCost("large-batch SGD", num_clients, whole, nbytes[0]),
-        MethodCost("federated averaging", num_clients, whole, nbytes[1]),
-        MethodCost("split learning", num_clients, bottom, nbytes[2]),
-        _crossover(lambda k: split(num_clients=k) - federated(num_clients=k), num_samples),
-        None if nbytes_per_sample is None else _data(num_samples, num_clients, nbytes_per_sample),
+        MethodCost("large-batch SGD", num_clients, whole, large_batch),
+        MethodCost("federated averaging", num_clients, whole, federated(num_clients)),
+        MethodCost("split learning", num_clients, bottom, split(num_clients)),
+        _crossover(lambda clients: split(clients) - federated(clients), num_samples),
+        data,
     )
-
-
-def rounds_of_the_data(
-    nbytes_per_round: float, *, num_samples: int, nbytes_per_sample: float
-) -> float:
-    """After how many rounds training together has sent as many bytes as the data: N b / M.
-
-    Args:
-        nbytes_per_round: M, of all messages of a round, of all owners and in both directions.
-        num_samples: N, of all owners together.
-        nbytes_per_sample: b, compressed, with the label.
-
-    Ten owners average 159,010 parameters in 1.5 bits both ways on MNIST:
-
-    >>> message = 159_010 * 1.5 / 8
-    >>> round(rounds_of_the_data(20 * message, num_samples=60_000, nbytes_per_sample=136), 1)
-    13.7
-    """
-    _check(num_samples=num_samples)
-    _check_nbytes(nbytes_per_round=nbytes_per_round, nbytes_per_sample=nbytes_per_sample)
-    return num_samples * nbytes_per_sample / nbytes_per_round
 
 
 def _crossover(excess: Callable[[int], int], num_samples: int) -> int | None:
@@ -346,29 +322,9 @@ def _crossover(excess: Callable[[int], int], num_samples: int) -> int | None:
     return 2 + bisect_left(range(2, num_samples + 1), True, key=lambda k: excess(k) < 0)
 
 
-def _data(num_samples: int, num_clients: int, nbytes_per_sample: float) -> MethodCost:
-    """What it costs to send all samples to one place; the receiver computes."""
-    _check_nbytes(nbytes_per_sample=nbytes_per_sample)
-    return MethodCost("send the data", num_clients, 0.0, math.ceil(num_samples * nbytes_per_sample))
-
-
-def _check_nbytes(**sizes: float) -> None:
-    for name, value in sizes.items():
-        if not 0 < value < math.inf:
-            raise ValueError(f"{name}={value!r}: give a number of bytes, above 0 and finite")
-
-
 def _factor(value: float) -> str:
     """Three digits: ``0.0421``, ``4.21``, ``421``, ``42,100``."""
     return f"{float(f'{value:.3g}'):,g}"
-
-
-def _without_memory(module: nn.Module) -> nn.Module:
-    """A copy in evaluation mode whose tensors have shapes only. The original does not change."""
-    tensors = [*module.parameters(), *module.buffers()]
-    # deepcopy uses the tensors in its memo, so no weight is copied.
-    memo: dict[int, Any] = {id(tensor): tensor.detach().to("meta") for tensor in tensors}
-    return copy.deepcopy(module, memo).eval()
 
 
 def _check(**counts: int) -> None:

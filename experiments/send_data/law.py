@@ -1,8 +1,7 @@
 """The law beside stored runs: bytes that were predicted before a run, and those that were sent.
 
 A round of averaging has 2 K messages of P values with so many bits each, so R rounds send about
-2 K R P bits / 8; a method is cheaper than the data if that is below N b. Not here: the formula of
-the data (`fltoolkit.cost.rounds_of_the_data`).
+2 K R P bits / 8; a method is cheaper than the data if that is below N b.
 """
 
 import json
@@ -16,7 +15,6 @@ from typing import NamedTuple
 from experiments.language import pooled
 from experiments.pareto.report import read_kept
 from experiments.runs import read
-from fltoolkit.cost import rounds_of_the_data
 
 RESULTS = Path(__file__).parents[1] / "results"
 NBYTES_DATA = {"digits": 28_954, "mnist": 7_930_947}
@@ -151,7 +149,7 @@ def rows() -> Iterator[Row]:
         if (each.task, each.name) not in measured or each.task not in data:
             continue
         size = data[each.task]
-        most = rounds_of_the_data(each.nbytes_per_round, num_samples=1, nbytes_per_sample=size)
+        most = size / each.nbytes_per_round
         yield Row(each, mean(measured[each.task, each.name]), size, most)
 
 
