@@ -10,7 +10,7 @@ from torch import Tensor
 from fltoolkit.channel import Channel
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party
-from fltoolkit.split.chain import arriving, check_batch, check_batches, check_unshared
+from fltoolkit.split.chain import arriving, check_batch, check_unshared
 
 __all__ = ["train_local_loss"]
 
@@ -46,7 +46,6 @@ def train_local_loss(
             f"the head belongs to {head.name!r}: it must belong to {alice.name!r}, it is not sent"
         )
     check_unshared([alice, head, bob])
-    check_batches(batches)
     yield CHECKED
 
     totals = channel.begin({alice.name}, [alice.module, bob.module])

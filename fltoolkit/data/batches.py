@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from fltoolkit.arrays import as_tensor
 from fltoolkit.data.partitions import generator
@@ -16,30 +15,20 @@ from fltoolkit.shapes import Int64
 Inputs = Tensor | tuple[Tensor, ...]
 """What one batch feeds in: a tensor, or for vertical data one tensor per feature party."""
 
-Arrays = Any
-"""Numpy arrays and pandas tables, which `fltoolkit.arrays.as_tensor` makes tensors of."""
-
 
 class Batches:
     """Batches of samples in memory; their order depends only on the seed and the epoch number.
 
     The last, smaller batch is included: 60,000 samples make 938 batches of 64, the last of 32.
     ``x`` may be a tuple with one tensor for each feature party; then row i of every tensor belongs
-    to the same sample.
-    Instead of tensors, numpy arrays and pandas tables may be given.
+    to the same sample. Instead of tensors, numpy arrays and pandas tables may be given.
 
     >>> batches = Batches(torch.arange(10), torch.arange(10), 4, seed=0)
     >>> [len(y) for x, y in batches.epoch(0)]
     [4, 4, 2]
     """
 
-    def __init__(self, x: Inputs | Arrays, y: Tensor | Arrays, batch_size: int, *, seed: int):
-        if isinstance(x, Dataset | DataLoader):
-            raise TypeError(
-                f"x is a {type(x).__name__}: give its samples and labels as tensors, x and y. Of a "
-                "data set, torch.utils.data.default_collate([data[k] for k in range(len(data))]) "
-                "makes them"
-            )
+    def __init__(self, x: Any, y: Any, batch_size: int, *, seed: int):
         parts = tuple(as_tensor("x", part) for part in (x if isinstance(x, tuple) else (x,)))
         x, y = parts if isinstance(x, tuple) else parts[0], as_tensor("y", y)
         for part in parts:
@@ -56,10 +45,7 @@ class Batches:
 
     def epoch(self, number: int) -> Iterator[tuple[Inputs, Tensor]]:
         """The batches of one epoch: each sample once."""
-        x, y, rows = self.x, self.y, self.rows(number)
-        if isinstance(x, Tensor) and x.is_cpu and y.is_cpu:  # as `at`, with less to do each time
-            return ((x.index_select(0, ids), y.index_select(0, ids)) for ids in rows)
-        return map(self.at, rows)
+        return map(self.at, self.rows(number))
 
     def rows(self, number: int) -> Iterator[Int64[Tensor, " batch"]]:
         """Which samples are in the batches of one epoch, as ids from 0 to num_samples - 1."""

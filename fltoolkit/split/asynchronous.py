@@ -56,7 +56,7 @@ class Bookmark:
     that gets a used bookmark continues its run.
 
     Args:
-        cache: the label party's cache, e.g. with a capacity; by default it holds all samples.
+        cache: the label party's cache, to look at it later; by default a new one.
 
     >>> sorted(Bookmark().state_dict())
     ['holder', 'losses', 'num_steps', 'parts', 'version', 'version_of']
@@ -199,7 +199,7 @@ def train_async(
         gate: e.g. ``LossGate(0.05)`` or ``Periodic(4)``; a fresh one for each run.
         num_epochs: over all samples.
         upload: which activations of a batch are sent; see `Upload`.
-        bookmark: for saving the run and going on later with the same bits, and for a smaller cache.
+        bookmark: for saving the run and going on later with the same bits.
 
     >>> from torch import nn
     >>> from fltoolkit import Batches

@@ -102,7 +102,6 @@ def train_split(
     """
     _check_chain(parties, labels_from)
     check_unshared(parties)
-    check_batches(batches)
     yield CHECKED
 
     totals = channel.begin({parties[0].name}, [party.module for party in parties])
@@ -152,15 +151,6 @@ def check_batch(x: Any, y: Any) -> None:
         raise ValueError(
             f"a batch holds features of {len(x)} samples and labels of {len(y)}: both need one "
             "row for each sample, in the same order"
-        )
-
-
-def check_batches(batches: Any) -> None:
-    """Raise TypeError for batches that cannot be walked through one by one."""
-    if not isinstance(batches, Iterable):
-        raise TypeError(
-            f"batches={batches!r} cannot be walked through batch by batch. A Batches "
-            "needs a number of epochs: batches.epochs(15)"
         )
 
 

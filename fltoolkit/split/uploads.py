@@ -72,14 +72,8 @@ def memories_of(
             f"the cache is made for {cache.num_samples:,} samples, the clients have {total:,}"
         )
     mirrored = upload.delta or upload.moved > 0
-    if mirrored and len(sizes) > 1 and cache.capacity < total:
-        raise ValueError(
-            f"{upload} of {len(sizes)} clients needs a cache for all {total:,} samples, not "
-            f"{cache.capacity:,}: no client knows which samples the label party forgets to make "
-            "room for another client's"
-        )
     return [
-        Memory(cache, ActivationCache(total, cache.capacity) if mirrored else None, first, upload)
+        Memory(cache, ActivationCache(total) if mirrored else None, first, upload)
         for first in firsts
     ]
 

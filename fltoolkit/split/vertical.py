@@ -12,7 +12,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party
 from fltoolkit.shapes import Float
-from fltoolkit.split.chain import arriving, check_batch, check_batches, check_unshared
+from fltoolkit.split.chain import arriving, check_batch, check_unshared
 
 Merge = Callable[[list[Tensor]], Tensor]
 
@@ -50,7 +50,6 @@ def train_vertical(
     [54]
     """
     check_unshared([*feature_parties, label_party])
-    check_batches(batches)
     yield CHECKED
 
     networks = [party.module for party in (*feature_parties, label_party)]

@@ -8,7 +8,6 @@ import torch
 from core.data.files_of_tests import SEEDS
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader, TensorDataset, default_collate
 
 from fltoolkit.data import Batches, split_features
 
@@ -130,17 +129,7 @@ def test_what_is_no_array_is_named():
             Batches(*wrong, 2, seed=0)
 
 
-def test_of_a_data_set_the_remedy_is_told_and_works():
-    data = TensorDataset(torch.arange(8.0).reshape(4, 2), torch.arange(4))
-    for each in (data, DataLoader(data)):
-        with pytest.raises(TypeError, match=r"x is a \w+: .* torch.utils.data.default_collate\(\["):
-            Batches(each, None, 2, seed=0)
-    x, y = default_collate([data[k] for k in range(len(data))])
-    assert len(list(Batches(x, y, 2, seed=0).epoch(0))) == 2
-
-
 def test_an_epoch_is_what_its_rows_say():
-    """One tensor is dealt out in a shorter way than several: to the same batches."""
     x, y = torch.randn(10, 3), torch.arange(10)
     one, two = Batches(x, y, 4, seed=5), Batches((x,), y, 4, seed=5)
     for rows, batch, same, (again, labels) in zip(

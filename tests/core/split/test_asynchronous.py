@@ -144,15 +144,6 @@ def test_the_closed_form_is_what_is_measured(gate, bits):
     assert saving > 1.1
 
 
-@pytest.mark.later
-def test_a_small_cache():
-    cache = ActivationCache(300, capacity=70)
-    small = run(Periodic(3), num_epochs=7, bookmark=Bookmark(cache))
-    assert len(cache) == 70
-    assert "C" in states(small[0])
-    assert small[0][-1]["loss"] < small[0][0]["loss"]
-
-
 def relay(train, gate=None, num_rounds=4, **settings):
     alices, bob = parties(3)
     shares = partition_iid(DATA.y_train[:240], 3, seed=0)
@@ -228,11 +219,6 @@ def test_what_is_wrong_is_said_at_the_call():
     ]:
         with pytest.raises(ValueError, match=match):
             train_async(alice, bob, batches(), Channel(), **{"num_epochs": 1, **settings})
-    with pytest.raises(ValueError, match="needs a cache for all 600 samples, not 200"):
-        train_async_relay(
-            *parties(2), [batches(), batches()], Channel(), gate=AlwaysA(), num_rounds=1,
-            upload=Upload(delta=True), bookmark=Bookmark(ActivationCache(600, capacity=200)),
-        )  # fmt: skip
     with pytest.raises(ValueError, match="every=1 or more"):
         train_uploading(alice, bob, batches().epochs(1), Channel(), gate=LossGate(0.1))
     with pytest.raises(ValueError, match="max_local_steps=0"):
@@ -260,16 +246,16 @@ def records_also_if_resumed(folder, build, train, stop):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("gate", "upload", "capacity"),
+    ("gate", "upload"),
     [
-        (LossGate(0.3), Upload(), None),
-        (LossGate(0.3, every=4), Upload(delta=True), 130),
-        (BudgetGate(150_000, 24), Upload(moved=0.05, delta=True), 130),
+        (LossGate(0.3), Upload()),
+        (LossGate(0.3, every=4), Upload(delta=True)),
+        (BudgetGate(150_000, 24), Upload(moved=0.05, delta=True)),
     ],
     ids=lambda value: type(value).__name__,
 )
 @pytest.mark.parametrize("stop", [2, 6, 17])
-def test_a_run_that_goes_on_is_one_that_never_stopped(tmp_path, gate, upload, capacity, stop):
+def test_a_run_that_goes_on_is_one_that_never_stopped(tmp_path, gate, upload, stop):
     """Saved within an epoch, within a period, in silence: the same to the bit and to the byte."""
     codecs = {
         "activations": Pipeline(Quantize(4, stochastic=True)),
@@ -280,7 +266,6 @@ def test_a_run_that_goes_on_is_one_that_never_stopped(tmp_path, gate, upload, ca
         return *parties(), Channel(codecs)
 
     def train(alice, bob, channel, bookmark):
-        bookmark.cache = ActivationCache(300, capacity)
         return train_async(
             alice, bob, batches(), channel, gate=copy.deepcopy(gate), num_epochs=4,
             upload=upload, bookmark=bookmark,

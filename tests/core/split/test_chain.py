@@ -33,7 +33,7 @@ from fltoolkit.split import (
     train_uploading,
     train_vertical,
 )
-from fltoolkit.split.chain import check_batch, check_batches
+from fltoolkit.split.chain import check_batch
 
 CHAINS = {
     "vanilla": (["alice", "bob"], [4]),
@@ -279,11 +279,6 @@ def test_batches_are_looked_at_in_every_training():
         next(train_split(seed_parties(12), [(X, Y[:7])], Channel()))
     with pytest.raises(ValueError, match="8 samples and labels of 7"):
         next(TRAININGS["uploading"](*seed_parties(12), [(X, Y[:7])]))
-    # past the check of types that tests have and users have not
-    with pytest.raises(
-        TypeError, match=r"Batches .*needs a number of epochs: batches.epochs\(15\)"
-    ):
-        inspect.unwrap(check_batches)(Batches(X, Y, 8, seed=0))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
