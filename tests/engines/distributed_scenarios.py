@@ -43,7 +43,7 @@ Tell = Callable[[Any], None]
 HERE = ["--standalone", "--local-addr", "127.0.0.1"]  # torchrun takes a free port itself
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(  # not this module: before Python 3.13 the server would not find it
-    [f"fltoolkit.{name}" for name in ("engines.torch_distributed", "data", "split", "codecs")]
+    ["fltoolkit_engines.torch_distributed", "fltoolkit.data", "fltoolkit.split", "fltoolkit.codecs"]
 )
 
 
