@@ -29,79 +29,53 @@ and a student runs:
 An assignment is a number (notebooks/assignments/1_*.ipynb) or a path. More: docs/instructors.md"""
 
 
-def _fill(parser: argparse.ArgumentParser) -> None:
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fltoolkit assignment",
+        description="Release, check and grade the course's assignments.",
+        epilog=FLOW,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     commands = parser.add_subparsers(dest="command", required=True)
-    _fill_release(commands)
-    check = commands.add_parser(
-        "check", help="run your own notebook's open checks before handing in"
-    )
-    check.add_argument("notebook", type=Path)
-    check.set_defaults(run=_check)
-    _fill_grade(commands)
-    _fill_lms(commands)
+    number = "number, or path of a master notebook"
 
-
-def _fill_release(commands: Any) -> None:
     make = commands.add_parser("release", help="make the students' notebook from a master")
-    make.add_argument("assignment", help="number, or path of a master notebook")
+    make.add_argument("assignment", help=number)
     make.add_argument("--out", type=Path, help="default: the master's name in this folder")
-    make.add_argument(
-        "--students",
-        type=Path,
-        metavar="FILE",
-        help="a name or an ID in each line: OUT becomes a folder with a notebook for each, "
-        "with numbers of their own in the open checks",
-    )
+    about = "a name or an ID in each line: OUT becomes a folder with a notebook for each, with "
+    about += "numbers of their own in the open checks"
+    make.add_argument("--students", type=Path, metavar="FILE", help=about)
     make.set_defaults(run=_release)
 
+    check = commands.add_parser("check", help="run your own notebook's open checks")
+    check.add_argument("notebook", type=Path)
+    check.set_defaults(run=_check)
 
-def _fill_grade(commands: Any) -> None:
-    limits = grading.Limits()
     grade = commands.add_parser("grade", help="grade a folder of submissions")
     grade.add_argument("submissions", type=Path, help="NAME.ipynb or NAME/*.ipynb in it")
-    grade.add_argument("--assignment", required=True, help="number, or path of a master notebook")
+    grade.add_argument("--assignment", required=True, help=number)
     grade.add_argument("--out", type=Path, required=True, help="folder for all results")
     grade.add_argument("--jobs", type=int, default=1, help="number of submissions at a time (1)")
-    grade.add_argument(
-        "--regrade", metavar="STUDENT", nargs="+", default=[], help="grade only these again"
-    )
-    grade.add_argument(
-        "--seed", type=int, help="the secret seed (default: drawn once, kept in OUT)"
-    )
-    grade.add_argument(
-        "--cell-seconds",
-        type=float,
-        default=limits.cell_seconds,
-        help="processor time for one cell (20)",
-    )
-    grade.add_argument(
-        "--total-seconds",
-        type=float,
-        default=limits.total_seconds,
-        help="processor time for all answers of one student, and for all hidden checks (100)",
-    )
-    grade.add_argument(
-        "--memory", type=float, default=limits.memory / 2**30, help="GiB for one student (4)"
-    )
-    grade.add_argument(
-        "--no-fence",
-        action="store_true",
-        help="without bubblewrap: only for notebooks that you have written yourself",
-    )
+    about = "grade only these again"
+    grade.add_argument("--regrade", metavar="STUDENT", nargs="+", default=[], help=about)
+    about = "processor time for one cell (20)"
+    grade.add_argument("--cell-seconds", type=float, default=20.0, help=about)
+    about = "processor time for all answers of one student, and for all hidden checks (100)"
+    grade.add_argument("--total-seconds", type=float, default=100.0, help=about)
+    about = "without bubblewrap: only for notebooks that you have written yourself"
+    grade.add_argument("--no-fence", action="store_true", help=about)
     grade.set_defaults(run=_grade)
 
-
-def _fill_lms(commands: Any) -> None:
     lms = commands.add_parser("lms", help="put the totals into a file exported by Canvas or Moodle")
     lms.add_argument("system", choices=gradebook.LMS)
     lms.add_argument("roster", type=Path, help="the exported CSV")
-    lms.add_argument(
-        "--from", dest="grades", type=Path, required=True, help="the folder given to grade --out"
-    )
+    about = "the folder given to grade --out"
+    lms.add_argument("--from", dest="grades", type=Path, required=True, help=about)
     lms.add_argument("--column", required=True, help="header of the column to fill")
     lms.add_argument("--key", help="header of the column that holds the names of the files")
     lms.add_argument("--out", type=Path, required=True)
     lms.set_defaults(run=_lms)
+    return parser
 
 
 def _release(args: argparse.Namespace) -> int:
@@ -166,7 +140,6 @@ def _grade(args: argparse.Namespace) -> int:
     limits = grading.Limits(
         cell_seconds=args.cell_seconds,
         total_seconds=args.total_seconds,
-        memory=int(args.memory * 2**30),
         fenced=not args.no_fence,
     )
     master = assignment.load_master(args.assignment)
@@ -179,7 +152,6 @@ def _grade(args: argparse.Namespace) -> int:
         args.out,
         jobs=args.jobs,
         limits=limits,
-        seed=args.seed,
         only=args.regrade,
         progress=functools.partial(_bar, seconds=limits.longest, jobs=args.jobs, say=say),
     )
@@ -276,14 +248,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     - ...1_student.ipynb: not a notebook: not JSON
     1
     """
-    parser = argparse.ArgumentParser(
-        prog="fltoolkit assignment",
-        description="Release, check and grade the course's assignments.",
-        epilog=FLOW,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    _fill(parser)
-    args = parser.parse_args(argv)
+    args = _parser().parse_args(argv)
     try:
         return int(args.run(args))
     except (assignment.AssignmentError, OSError, ValueError, ImportError) as error:
