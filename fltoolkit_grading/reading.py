@@ -5,11 +5,11 @@ matches across lines, and a text is parsed only if it has not too many parts.
 """
 
 import ast
+import dis
 import json
 import os
 import re
 import stat
-import symtable
 from pathlib import Path
 from typing import Any
 
@@ -144,23 +144,9 @@ def names_defined(source: str, *, imports: bool = True) -> set[str]:
     (['Gate', 'a', 'b', 'os'], ['Gate', 'a', 'b'])
     """
     source = re.sub(r"^([ \t]*)[%!].*", r"\1pass", source, flags=re.MULTILINE)
-    source = ast.unparse(_Generators().visit(ast.parse(source)))
-    names = symtable.symtable(source, "<master>", "exec").get_symbols()
-    return {n.get_name() for n in names if (imports if n.is_imported() else n.is_assigned())}
-
-
-class _Generators(ast.NodeTransformer):
-    """Makes a generator of each comprehension.
-
-    From Python 3.12 on, symtable counts a comprehension's variables as those of the cell.
-    """
-
-    def visit_ListComp(self, node: ast.ListComp | ast.SetComp) -> ast.expr:
-        self.generic_visit(node)
-        return ast.GeneratorExp(node.elt, node.generators)
-
-    visit_SetComp = visit_ListComp
-
-    def visit_DictComp(self, node: ast.DictComp) -> ast.expr:
-        self.generic_visit(node)
-        return ast.GeneratorExp(ast.Tuple([node.key, node.value], ast.Load()), node.generators)
+    steps = dis.get_instructions(compile(source, "<master>", "exec"))
+    stored = {step.argval for step in steps if step.opname in ("STORE_NAME", "STORE_GLOBAL")}
+    if imports:
+        return stored
+    lines = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Import | ast.ImportFrom)]
+    return stored - {(a.asname or a.name).split(".")[0] for line in lines for a in line.names}
