@@ -16,7 +16,7 @@ from typing import Any
 
 from fltoolkit_grading.grading import AGAIN, UNFENCED, Grade
 from fltoolkit_grading.looks import alike
-from fltoolkit_grading.master import Exercise, Master, kind_of, release, text_of
+from fltoolkit_grading.master import Exercise, Master, kind_of, release
 from fltoolkit_grading.names import match, moodle
 
 # the column that names a student, in the files that these systems export and import
@@ -86,11 +86,8 @@ def write(master: Master, results: Sequence[Grade], out: str | Path) -> list[str
     (out / "gradebook.json").write_text(json.dumps(table, indent=1), encoding="utf-8")
     _write_csv(out / "gradebook.csv", list(table[0]) if table else ["student"], table)
     for result in results:
-        page, notebook = feedback(master, result)
         path = out / "feedback" / f"{result.student}.html"
-        path.write_text(page, encoding="utf-8", errors="replace")  # as in text_of
-        path = out / "feedback" / f"{result.student}.ipynb"
-        path.write_text(json.dumps(notebook, indent=1), encoding="utf-8")
+        path.write_text(feedback(master, result), encoding="utf-8", errors="replace")
     (out / "summary.html").write_text(_summary(master, results), encoding="utf-8")
     return unknown
 
@@ -189,42 +186,29 @@ def _points(given: str, task: Exercise, where: str) -> float:
 # ------------------------------------------------------------------------------- feedback
 
 
-def feedback(master: Master, result: Grade) -> tuple[str, dict[str, Any]]:
-    """One student's page (HTML) and notebook: answers, output of open checks, points, hints.
+def feedback(master: Master, result: Grade) -> str:
+    """One student's page in HTML: answers, output of open checks, points, hints.
 
-    >>> page, notebook = feedback(Master("demo", {"cells": []}, ""), Grade("<b>ana", total=3.0))
+    >>> page = feedback(Master("demo", {"cells": []}, ""), Grade("<b>ana", total=3.0))
     >>> "<h1>&lt;b&gt;ana: 3 points</h1>" in page  # HTML in a name is shown as text
     True
     """
     tasks = {task.id: task for task in master.tasks}
-    head = f"{result.student}: {result.total:g} points"
+    head = html.escape(f"{result.student}: {result.total:g} points")
     lines = [f"Status: {result.status.split(' (code')[0]}."]  # the student may choose the code
     lines += [f"Note: {note}." for note in result.notes if note.startswith(_FOR_STUDENTS)]
-    cells = [_markdown(f"# {head}\n\n" + "\n".join(f"- {_inert(line)}" for line in lines))]
-    page = [f"<title>{html.escape(head)}</title>{_STYLE}<h1>{html.escape(head)}</h1>"]
+    page = [f"<title>{head}</title>{_STYLE}<h1>{head}</h1>"]
     page += [f"<p>{html.escape(line)}</p>" for line in lines]
     for cell in release(master)["cells"]:
         name, kind = cell["id"], kind_of(cell)
-        answer = result.answers.get(name, "")
-        if kind == "answer":
-            cells.append(_code(answer, result.output.get(name, "")))
-            page.append(f"<h3>{html.escape(name)}</h3><pre>{html.escape(answer)}</pre>")
-        elif kind == "check" and cell["cell_type"] == "code":
-            cells.append(_code(text_of(cell), result.output.get(name, "")))
+        if kind in ("answer", "question"):
+            answer = html.escape(result.answers.get(name, ""))
+            page.append(f"<h3>{html.escape(name)}</h3><pre>{answer}</pre>")
         if kind in ("answer", "check") and (output := result.output.get(name)):
             page.append(f"<p>{html.escape(name)} printed:</p><pre>{html.escape(output)}</pre>")
         if name in tasks:
-            verdict = _verdict(tasks[name], result)
-            if kind == "question":
-                cells.append(_code(f"# {name}", answer))
-                page.append(f"<h3>{html.escape(name)}</h3><pre>{html.escape(answer)}</pre>")
-            cells.append(_markdown(f"**{_inert(verdict)}**"))
-            page.append(f"<p><b>{html.escape(verdict)}</b></p>")
-    for number, cell in enumerate(cells):
-        cell["id"] = f"cell-{number:02d}"
-    metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
-    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": cells}
-    return "\n".join(page), notebook
+            page.append(f"<p><b>{html.escape(_verdict(tasks[name], result))}</b></p>")
+    return "\n".join(page)
 
 
 def _verdict(task: Exercise, result: Grade) -> str:
@@ -235,21 +219,6 @@ def _verdict(task: Exercise, result: Grade) -> str:
     output = result.output.get(task.id, "")
     error = f" It stopped with {output}." if output and points < task.points else ""
     return f"{task.title}: {points:g} of {task.points:g} points.{error}{missed}"
-
-
-def _inert(text: str) -> str:
-    """Text that Markdown shows unchanged, without HTML and links."""
-    return html.escape(text).replace("[", "\\[").replace("`", "\\`")
-
-
-def _markdown(source: str) -> dict[str, Any]:
-    return {"cell_type": "markdown", "metadata": {}, "source": source}
-
-
-def _code(source: str, text: str) -> dict[str, Any]:
-    outputs = [{"output_type": "stream", "name": "stdout", "text": text}] if text else []
-    cell = {"cell_type": "code", "metadata": {}, "source": source, "outputs": outputs}
-    return {**cell, "execution_count": None}
 
 
 # -------------------------------------------------------------------------------- summary
@@ -274,11 +243,10 @@ def _summary(master: Master, results: Sequence[Grade]) -> str:
     totals = [result.total for result in results]
     mean = sum(totals) / len(totals) if totals else 0.0
     body.append(f"<p>{len(results)} submissions, mean {mean:.1f} points.</p>")
-    columns = [
-        (t.title, t.points, [r.points[t.id] for r in results if t.id in r.points])
-        for t in master.tasks
-    ]
-    columns.insert(0, ("Total", sum(task.points for task in master.tasks), totals))
+    columns = [("Total", sum(task.points for task in master.tasks), totals)]
+    for task in master.tasks:
+        given = [result.points[task.id] for result in results if task.id in result.points]
+        columns.append((task.title, task.points, given))
     for title, points, values in columns:
         body.append(f"<h3>{html.escape(title)} ({points:g} points)</h3>")
         if not values:

@@ -212,7 +212,6 @@ def test_feedback_shows_no_hidden_check(batch, master):
         for check in master.ids("hidden"):
             seed = str(_seed_of(int(batch.results[name].key or "0", 16), check))
             assert seed not in page, name
-            assert seed not in (batch.out / "feedback" / f"{name}.ipynb").read_text(), name
         for note in ("worth a look", "tried:", "handed in as", "(code"):
             assert note not in page, name
     assert "root:" not in (batch.out / "feedback" / "attacks.html").read_text()
@@ -220,7 +219,6 @@ def test_feedback_shows_no_hidden_check(batch, master):
     assert "0 of 3 points" in page
     assert "3 of 3 points" in page
     assert "Do both halves move" in page  # the hint
-    json.loads((batch.out / "feedback" / "endless.ipynb").read_text())
     summary = (batch.out / "summary.html").read_text()
     assert "attacks" in summary
 
