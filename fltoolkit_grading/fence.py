@@ -45,9 +45,8 @@ _DEVICES = ("null", "zero", "full", "random", "urandom")  # no disks, no termina
 _MACHINES = {
     "x86_64": (0xC000003E, 41, 250, 248, 249),
     "aarch64": (0xC00000B7, 198, 219, 217, 218),
-    "riscv64": (0xC00000F3, 198, 219, 217, 218),
 }
-_IO_URING = 425  # its number on all of them
+_IO_URING = 425  # its number on both
 _FAMILIES = (1, 2, 10)  # sockets on this machine, IPv4, IPv6: a network namespace holds all three
 _INSTALL = (
     "Debian, Ubuntu, WSL2: sudo apt install bubblewrap; Fedora: sudo dnf install bubblewrap; "
@@ -164,9 +163,9 @@ def missing() -> str:
 @functools.cache
 def _trial() -> str:
     """What goes wrong if a fence is made, with what to do; or an empty text."""
-    with _filter() as number:
-        command = _command(["true"], Bounds(), (), number)
-        done = subprocess.run(command, capture_output=True, text=True, pass_fds=[number])
+    with _filter() as seccomp:
+        command = _command(["true"], Bounds(), (), seccomp)
+        done = subprocess.run(command, capture_output=True, text=True, pass_fds=[seccomp])
     if done.returncode == 0:
         return ""
     last = (done.stderr.strip() or f"it ended with {done.returncode}").splitlines()[-1]
@@ -241,9 +240,9 @@ def start(
         return Fenced(subprocess.Popen(command, cwd=home, **about), bounds)
     if why := missing():
         raise OSError(why)
-    with _filter() as number:
-        fenced = _command(command, bounds, readable, number, packages)
-        return Fenced(subprocess.Popen(fenced, pass_fds=[number], **about), bounds)
+    with _filter() as seccomp:
+        fenced = _command(command, bounds, readable, seccomp, packages)
+        return Fenced(subprocess.Popen(fenced, pass_fds=[seccomp], **about), bounds)
 
 
 def _few_packages(patterns: Sequence[str]) -> list[str]:
@@ -266,7 +265,7 @@ def _command(
     command: Sequence[str],
     bounds: Bounds,
     readable: Sequence[str],
-    number: int,
+    seccomp: int,
     packages: Sequence[str] | None = None,
 ) -> list[str]:
     """The command with bubblewrap in front of it."""
@@ -280,7 +279,7 @@ def _command(
         view += ["--ro-bind-try", path, path]
     view += [] if packages is None else _few_packages(packages)
     fence = [bwrap, "--unshare-all", "--unshare-user", "--disable-userns", "--new-session"]
-    fence += ["--die-with-parent", "--seccomp", str(number)]
+    fence += ["--die-with-parent", "--seccomp", str(seccomp)]
     fence += ["--uid", str(NOBODY), "--gid", str(NOBODY), "--hostname", "fenced", *view]
     fence += ["--proc", "/proc", "--size", str(bounds.space), "--tmpfs", HOME]
     for device in _DEVICES:
@@ -329,15 +328,15 @@ def _program(machine: str) -> bytes:
     Source: the documentation of Linux, userspace-api/seccomp_filter.
     """
     load, equal, at_least, answer = 0x20, 0x15, 0x35, 0x06
-    no, yes = 0x00050001, 0x7FFF0000  # "operation not permitted", and to allow the call
+    refuse = (answer, 0, 0, 0x00050001)  # "operation not permitted"
+    allow = (answer, 0, 0, 0x7FFF0000)
     architecture, socket, *keys = _MACHINES[machine]
-    lines = [(load, 0, 0, 4), (equal, 1, 0, architecture), (answer, 0, 0, no), (load, 0, 0, 0)]
+    lines = [(load, 0, 0, 4), (equal, 1, 0, architecture), refuse, (load, 0, 0, 0)]
     # on x86-64, numbers with bit 30 are other ways to the same calls
-    lines += [(at_least, 0, 1, 0x40000000), (answer, 0, 0, no)]
+    lines += [(at_least, 0, 1, 0x40000000), refuse]
     for call in (*keys, _IO_URING):
-        lines += [(equal, 0, 1, call), (answer, 0, 0, no)]
-    lines += [(equal, 1, 0, socket), (answer, 0, 0, yes), (load, 0, 0, 16)]
+        lines += [(equal, 0, 1, call), refuse]
+    lines += [(equal, 1, 0, socket), allow, (load, 0, 0, 16)]  # 16: the family of a socket
     for family in _FAMILIES:
-        lines += [(equal, 0, 1, family), (answer, 0, 0, yes)]
-    lines += [(answer, 0, 0, no)]
-    return b"".join(struct.pack("HBBI", *line) for line in lines)
+        lines += [(equal, 0, 1, family), allow]
+    return b"".join(struct.pack("HBBI", *line) for line in [*lines, refuse])
