@@ -82,12 +82,11 @@ class MockDrive:
     ('greeting', b'hello')
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None = None, *, encryption: bool = True):
+    def __init__(self, folder: str | os.PathLike[str] | None = None):
         if folder is None:  # deleted with this object
             self._temporary = tempfile.TemporaryDirectory(prefix="fltoolkit-syft-")
             folder = self._temporary.name
         self.folder = Path(folder)
-        self.encryption = encryption
         self.store = MockDriveBackingStore()
         self.lock = threading.RLock()  # syft's stand-in is not made for two threads
         self.sites: dict[str, Datasite] = {}
@@ -132,7 +131,7 @@ class MockDrive:
                 has_do_role=True,
                 has_ds_role=True,
                 token_path=self.token(email),
-                encryption=self.encryption,
+                encryption=True,
             )
             site = Datasite(SyftRDSClient.from_config(config), lock=self.lock)
             _init_client_login(site.client.sync_engine, sync=True, load_peers=True)
@@ -164,24 +163,17 @@ class Datasite:
         self.client = client
         self.email: str = client.email
         self.name = self.email.partition("@")[0]
-        self.encryption: bool = client.peer_manager.peer_store.use_encryption
         self.folder = Path(client.syftbox_folder) / self.email
         self.lock = lock or contextlib.nullcontext()
 
     @classmethod
-    def login(
-        cls,
-        email: str,
-        token_path: str | os.PathLike[str] | None = None,
-        *,
-        encryption: bool = True,
-    ) -> "Datasite":
+    def login(cls, email: str, token_path: str | os.PathLike[str] | None = None) -> "Datasite":
         """Log in to Google Drive. In Colab a window opens; elsewhere ``token_path`` is needed.
 
-        This does what syft's ``login_do`` and ``login_ds`` do, and has an argument for encryption,
-        which those two lack. The tests do not run it, because they have no Google account.
+        This does what syft's ``login_do`` and ``login_ds`` do, but encrypts, which those two do
+        not. The tests do not run it, because they have no Google account.
         """
-        both: dict[str, Any] = {"has_do_role": True, "has_ds_role": True, "encryption": encryption}
+        both: dict[str, Any] = {"has_do_role": True, "has_ds_role": True, "encryption": True}
         if check_env() == Environment.COLAB:
             config = SyftRDSClientConfig.for_colab(email, **both)
         elif token_path is None:
@@ -230,16 +222,13 @@ class Datasite:
 
     def peer(self, name: str) -> str:
         """The e-mail of an accepted peer. Raises PermissionError for a stranger."""
-        for known in (self._approved, self.peers):  # the Drive is asked only if necessary
-            if found := _called(name, known()):
-                return found[0]
+        known = [peer.email for peer in self.client.peer_manager.approved_peers]
+        if found := _called(name, known) or _called(name, self.peers()):  # which asks the Drive
+            return found[0]
         raise PermissionError(
             f"{self.name} and {name} are no peers: one of them asks, {self.name}.ask({name!r}) or "
             f"{name}.ask({self.name!r}), and the other accepts"
         )
-
-    def _approved(self) -> list[str]:
-        return [peer.email for peer in self.client.peer_manager.approved_peers]
 
     # ---- data sets, and files in each other's folders
 
@@ -334,9 +323,8 @@ class Datasite:
         message = ProposedFileChangesMessage(
             sender_email=self.email, proposed_file_changes=[change]
         )
-        data = message.as_compressed_data()
         # not encrypt_if_needed, which sends plaintext where a peer's key is not known
-        data = store.encrypt(email, data) if self.encryption else data
+        data = store.encrypt(email, message.as_compressed_data())
         with self.lock:
             self._drive().watcher_send_raw_bytes_to_inbox(
                 email, message.message_filename.as_string(), data
@@ -391,10 +379,8 @@ class Datasite:
         """Read a message from the Drive: check the sender's signature, then decrypt."""
         store, email = self.client.peer_manager.peer_store, self.peer(sender)
         try:
-            if self.encryption:
-                store.verify_message(email, raw)
-                raw = store.decrypt(email, raw)
-            return ProposedFileChangesMessage.from_compressed_data(raw)
+            store.verify_message(email, raw)
+            return ProposedFileChangesMessage.from_compressed_data(store.decrypt(email, raw))
         except Exception as error:  # of four libraries, the Rust one's among them
             raise WireError(
                 f"{self.name} cannot open a message from {email}: it was not encrypted for "

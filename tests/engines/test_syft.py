@@ -43,9 +43,9 @@ def main(data, start, seed):
 """
 
 
-def network(*names, encryption=True):
+def network(*names):
     """A Drive, and datasites of which the last is a peer of all others."""
-    drive = MockDrive(encryption=encryption)
+    drive = MockDrive()
     *owners, last = sites = [drive.join(name) for name in names]
     for owner in owners:
         last.ask(owner.name)
@@ -119,7 +119,6 @@ def test_one_function_is_replaced_and_put_back(tmp_path):
         "peer_manager.peer_store.encrypt",
         "peer_manager.peer_store.decrypt",
         "peer_manager.peer_store.verify_message",
-        "peer_manager.peer_store.use_encryption",
         "sync_engine.datasite_owner_syncer.check_write_permission",
         "sync_engine.datasite_owner_syncer.pull_and_process_next_proposed_filechange",
         "sync_engine.datasite_owner_syncer.process_syftbox_events_queue",
@@ -251,14 +250,6 @@ def test_a_third_party_cannot_decrypt(net):
         WireError, match=r"dave cannot open.*was not encrypted for dave, or damaged"
     ):
         dave.open(raw, "alice")
-
-
-def test_without_encryption_whoever_runs_the_drive_reads_along():
-    net = network("alice", "bob", encryption=False)
-    from syft.sync.utils.syftbox_utils import uncompress_data
-
-    SyftChannel([net.alice, net.bob]).send("alice", "bob", "control", {"secret": X})
-    assert b"alice@example.org" in uncompress_data(stored(net.drive)[-1].content)
 
 
 # ------------------------------------------------------------------------------- SplitNN
