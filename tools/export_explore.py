@@ -1,7 +1,7 @@
 """The stored results as data files for the figures of docs/explore.
 
-    python tools/export_explore.py            # from experiments/results/*.jsonl and tensors.js
-    python tools/export_explore.py --record   # first train on digits and record tensors.js anew
+    python tools/export_explore.py            # from experiments/results and explore_tensors.json
+    python tools/export_explore.py --record   # first train on digits and record the tensors anew
 
 Each file of docs/explore/data is a script of one line, ``explore.data.NAME = {JSON}``: a page that
 is opened from a folder (file://) may load scripts, but may not fetch JSON. Nothing is trained
@@ -15,7 +15,7 @@ import inspect
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean, mode
@@ -46,7 +46,7 @@ from experiments.null_rows import COMMONEST, ONE_BIT, SEND, UNTRAINED, data_nbyt
 from experiments.pareto import report as pareto_report
 from experiments.pareto import settings as pareto
 from fltoolkit import codecs
-from fltoolkit.codecs import Entropy, Quantize, TopK
+from fltoolkit.codecs import Entropy, Quantize, TopK, num_kept
 from fltoolkit.data.datasets import PIXEL_STATISTICS
 from fltoolkit.intervals import interval
 from fltoolkit.plots.style import INK, PAPER
@@ -56,12 +56,12 @@ from fltoolkit_course.panels import compare_bytes
 from fltoolkit_course.plots.codec_report import draw_report
 from fltoolkit_course.plots.drawing import Area, Axis, Frame, Graphic, chart, symbol
 from fltoolkit_research import NULL_MODELS, Experiment, pooled, sizes_of
-from fltoolkit_research import codecs as research_codecs
+from fltoolkit_research import codecs as more_codecs
 from fltoolkit_research.plots.placing import beside
 
 ROOT = Path(__file__).parents[1]
 EXPLORE = ROOT / "docs" / "explore"
-TENSORS = EXPLORE / "data" / "tensors.js"
+TENSORS = Path(__file__).with_name("explore_tensors.json")
 NUM_TEST = {
     "digits": 360,
     "mnist": 10_000,
@@ -78,10 +78,10 @@ BITS: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8, 32)  # stops of the sliders; 32
 FRACTIONS: tuple[float, ...] = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # 1.0: all are kept
 
 
-def write(name: str, value: Any, folder: Path) -> None:
+def line(name: str, value: Any) -> str:
     """One data file."""
-    line = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    (folder / f"{name}.js").write_text(f"explore.data.{name} = {line};\n", encoding="utf-8")
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return f"explore.data.{name} = {text};\n"
 
 
 def whole(nbytes: float) -> int | None:
@@ -94,11 +94,6 @@ def thousandths(number: float) -> float:
     return int(number) if number == int(number) else round(number, 3)
 
 
-def read(path: Path) -> Any:
-    """What `write` wrote."""
-    return json.loads(path.read_text(encoding="utf-8").partition(" = ")[2].rstrip(";\n"))
-
-
 # ------------------------------------------------------------------------------- the one plot
 
 
@@ -108,28 +103,8 @@ PASSES = "A round of a null row is one pass over its samples."
 def the_one_plot() -> dict[str, Any]:
     """Every run of `experiments.pareto`, by task and method."""
     parts = pareto_report.parts_of(pareto_report.read_kept())
-    printed = {name: {"words": w, "source": s, "why": y} for name, w, s, y in pareto_report.PRINTED}
-    tasks = []
-    for (data, words), results in parts.items():
-        methods: dict[str, dict[str, Any]] = {}
-        for result in results:
-            e = result.experiment
-            federated, null = e.protocol == "fedavg", pareto_report.is_null(result)
-            if e.protocol == "nothing":  # a tenth are right: far below the figure
-                continue
-            baseline = pareto.BASELINE_FEDERATED if federated else pareto.BASELINE_SPLIT
-            method = {
-                "name": e.name,
-                "family": NULL_ROW if null else "federated" if federated else "split",
-                "baseline": "" if null else baseline,
-                "code": code(replace(e, name="")),  # the page shows the name above it
-                "printed": printed.get(e.name),
-                "runs": [],
-            }
-            methods.setdefault(e.name, method)["runs"].append(one_run(result, NUM_TEST[data]))
-        for method in methods.values():
-            packed(method)
-        tasks.append(
+    return {
+        "tasks": [
             {
                 "data": data,
                 "partition": words,
@@ -139,10 +114,33 @@ def the_one_plot() -> dict[str, Any]:
                 "data_nbytes": data_nbytes(data),
                 "settings": f"{pareto_report.settings_of(data, results)} Ten clients, one small "
                 f"network (784 or 64 to 128 to 640 to 10), plain SGD. {PASSES}",
-                "methods": list(methods.values()),
+                "methods": methods_of(results, NUM_TEST[data]),
             }
-        )
-    return {"tasks": tasks}
+            for (data, words), results in parts.items()
+        ]
+    }
+
+
+def methods_of(results: Sequence[Any], num_test: int) -> list[dict[str, Any]]:
+    """Methods with their runs; without those that train nothing, which are far below a figure."""
+    printed = {name: {"words": w, "source": s, "why": y} for name, w, s, y in pareto_report.PRINTED}
+    methods: dict[str, dict[str, Any]] = {}
+    for result in results:
+        e = result.experiment
+        federated, null = e.protocol == "fedavg", pareto_report.is_null(result)
+        if e.protocol == "nothing":
+            continue
+        baseline = pareto.BASELINE_FEDERATED if federated else pareto.BASELINE_SPLIT
+        method = {
+            "name": e.name,
+            "family": NULL_ROW if null else "federated" if federated else "split",
+            "baseline": "" if null else baseline,
+            "code": code(e),
+            "printed": printed.get(e.name),
+            "runs": [],
+        }
+        methods.setdefault(e.name, method)["runs"].append(one_run(result, num_test))
+    return [packed(method) for method in methods.values()]
 
 
 def packed(method: dict[str, Any]) -> dict[str, Any]:
@@ -201,30 +199,19 @@ def correct(accuracy: float, num_test: int) -> int:
 
 
 def code(experiment: Experiment) -> str:
-    """Python that runs an experiment, with what is said by default left out of its codecs."""
-    values = experiment.to_dict()
-    values |= {key: short_values(values[key]) for key in ("codecs", "settings") if key in values}
-    values |= {"gate": short(values["gate"])} if "gate" in values else {}
-    if Experiment.from_dict(values).key != experiment.key:
-        raise ValueError(f"{experiment.title}: its short form is another experiment: {values}")
-    lines, null = [], experiment.protocol in NULL_MODELS
-    for key, value in values.items():
-        if key == "protocol" and null:  # a reader sees where the null rows are
-            lines.append(f"    {key}=NULL_MODELS[{value!r}],\n")
-        elif isinstance(value, dict) and value:
-            inner = "".join(f"        {name!r}: {each!r},\n" for name, each in value.items())
-            lines.append(f"    {key}={{\n{inner}    }},\n")
-        else:
-            lines.append(f"    {key}={value!r},\n")
-    return (
-        f"from fltoolkit_research import {'NULL_MODELS, ' if null else ''}Experiment, run\n\n"
-        f"experiment = Experiment(\n{''.join(lines)})\nprint(run(experiment)[-1])\n"
-    ).replace("'", '"')
+    """Python that runs an experiment, with what is said by default left out of its codecs.
 
-
-def short_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Codecs among ``values`` in short form."""
-    return {key: short(v) if isinstance(v, str) else v for key, v in values.items()}
+    Its name is left out as well: the page shows it above the code.
+    """
+    text = replace(experiment, name="").to_code()
+    for each in (*experiment.codecs.values(), *experiment.settings.values(), experiment.gate):
+        if isinstance(each, str) and each:
+            text = text.replace(repr(each), repr(short(each)))
+    if experiment.protocol in NULL_MODELS:  # a reader sees where the null rows are
+        text = text.replace("import Experiment", "import NULL_MODELS, Experiment")
+        protocol = f"protocol={experiment.protocol!r}"
+        text = text.replace(protocol, f"protocol=NULL_MODELS[{experiment.protocol!r}]")
+    return text.replace("'", '"')
 
 
 def short(text: str) -> str:
@@ -234,7 +221,7 @@ def short(text: str) -> str:
         def visit_Call(self, node: ast.Call) -> ast.Call:
             self.generic_visit(node)
             name = ast.unparse(node.func)
-            rooms = (codecs, research_codecs, gates, pooled)
+            rooms = (codecs, more_codecs, gates, pooled)
             known = inspect.signature(next(getattr(r, name) for r in rooms if hasattr(r, name)))
             node.keywords = [
                 each
@@ -259,7 +246,7 @@ def rounds_of_averaging() -> dict[str, Any]:
     task = fedavg.Task()
     rows = runs.rows_of(task, fedavg.settings(), runs.read(ROUNDS))
     tasks = []
-    for partition, (part, words, _) in ROUND_PARTS.items():
+    for partition, (part, words, null_part) in ROUND_PARTS.items():
         mine = [(setting, found) for setting, found in rows if setting.part == part]
         tasks.append(
             {
@@ -283,23 +270,10 @@ def rounds_of_averaging() -> dict[str, Any]:
                     )
                     for setting, found in mine
                 ]
-                + sent_or_alone(partition),
+                + methods_of(fedavg_null.results(null_part), NUM_TEST["mnist"]),
             }
         )
     return {"tasks": tasks}
-
-
-def sent_or_alone(partition: str) -> list[dict[str, Any]]:
-    """The null rows of averaging; the untrained network and the commonest class are far below."""
-    methods: dict[str, dict[str, Any]] = {}
-    for result in fedavg_null.results(ROUND_PARTS[partition][2]):
-        e = result.experiment
-        if e.protocol == "nothing":
-            continue
-        method = {"name": e.name, "family": NULL_ROW, "baseline": "", "code": code(e)}
-        methods.setdefault(e.name, {**method, "printed": None, "runs": []})
-        methods[e.name]["runs"].append(one_run(result, NUM_TEST["mnist"]))
-    return [packed(method) for method in methods.values()]
 
 
 def one_averaging(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -711,10 +685,13 @@ def tensor_text(tensor: Tensor) -> dict[str, Any]:
     return {"shape": list(tensor.shape), "values": base64.b64encode(raw).decode()}
 
 
-def tensor_of(entry: Mapping[str, Any]) -> Tensor:
-    """The reverse of `tensor_text`."""
-    values = np.frombuffer(base64.b64decode(entry["values"]), "<f4").astype(np.float32)
-    return torch.from_numpy(values).reshape(entry["shape"])
+def recorded() -> dict[str, Tensor]:
+    """The tensors that `record` has recorded."""
+    found = {}
+    for name, entry in json.loads(TENSORS.read_text(encoding="utf-8")).items():
+        values = np.frombuffer(base64.b64decode(entry["values"]), "<f4").astype(np.float32)
+        found[name] = torch.from_numpy(values).reshape(entry["shape"])
+    return found
 
 
 def pipeline(bits: int, fraction: float, *coder: Any) -> codecs.Pipeline:
@@ -725,22 +702,37 @@ def pipeline(bits: int, fraction: float, *coder: Any) -> codecs.Pipeline:
 
 
 def codec_table(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """What the page cannot compute of each stop of the sliders, by tensor."""
-    stops = {
-        name: {
-            f"{fraction:g}/{bits}": codec_stop(tensor, bits, fraction)
-            for fraction in FRACTIONS
-            for bits in BITS
+    """Each tensor with its histogram, and what is measured at each stop of the sliders."""
+    stops = {f"{fraction:g}/{bits}": (bits, fraction) for fraction in FRACTIONS for bits in BITS}
+    found = {}
+    for name, tensor in tensors.items():
+        plain = course_plots.describe_codec(tensor, codecs.Pipeline())
+        found[name] = {
+            "shape": list(tensor.shape),
+            "low": digits_of(plain.edges[0]),
+            "high": digits_of(plain.edges[-1]),
+            "before": plain.before,
+            "stops": {key: codec_stop(tensor, *stop) for key, stop in stops.items()},
         }
-        for name, tensor in tensors.items()
-    }
-    return {"bits": BITS, "fractions": FRACTIONS, "stops": stops, "leaks": leaks_of_stops()}
+    return {"bits": BITS, "fractions": FRACTIONS, "tensors": found, "leaks": leaks_of_stops()}
 
 
-def codec_stop(tensor: Tensor, bits: int, fraction: float) -> list[float]:
-    """Bytes with `Entropy`, nominal bits per value, and the bound if symbols are independent."""
-    report = course_plots.describe_codec(tensor, pipeline(bits, fraction, Entropy()))
-    return [report.nbytes, round(report.nominal_bits, 6), round(report.entropy_bits, 4)]
+def codec_stop(tensor: Tensor, bits: int, fraction: float) -> list[Any]:
+    """Bytes without and with `Entropy`, nominal bits per value, the bound if symbols are
+    independent, both errors, how many values are kept, and the histogram of what arrives."""
+    plain = course_plots.describe_codec(tensor, pipeline(bits, fraction))
+    coded = course_plots.describe_codec(tensor, pipeline(bits, fraction, Entropy()))
+    return [
+        *(plain.nbytes, coded.nbytes),
+        *(round(coded.nominal_bits, 6), round(coded.entropy_bits, 4)),
+        *(digits_of(plain.relative_error), digits_of(plain.largest_error)),
+        *(num_kept(fraction, tensor.numel()), plain.after),
+    ]
+
+
+def digits_of(value: float) -> float:
+    """A number to five significant digits."""
+    return float(f"{value:.5g}")
 
 
 def leaks_of_stops() -> dict[str, list[float]]:
@@ -764,9 +756,6 @@ def leaks_of_stops() -> dict[str, list[float]]:
     return found
 
 
-# ----------------------------------------------------------- pictures for pages without scripts
-
-
 # ------------------------------------------------------------------------------ the playground
 
 
@@ -778,7 +767,7 @@ def digits() -> dict[str, Any]:
     pixels = (16 * (x * deviation[0] + mean_[0])).round().to(torch.uint8).numpy()
     labels = torch.cat([data.y_train, data.y_test]).tolist()
     return {
-        "pixels": base64.b64encode(squeezed(pixels)).decode(),
+        "pixels": "".join("0123456789abcdefg"[value] for value in pixels.ravel()),
         "labels": "".join(map(str, labels)),
         "data_nbytes": data_nbytes("digits"),
         "rows": {
@@ -798,54 +787,8 @@ def ends(task: Mapping[str, Any], method: Mapping[str, Any]) -> list[tuple[float
     return [(run["nbytes"], run["curve"][-1][1] / task["num_test"]) for run in method["runs"]]
 
 
-def squeezed(images: np.ndarray) -> bytes:
-    """Images of 8 x 8 pixels from 0 to 16, by a binary range coder that learns as it goes.
-
-    ``readDigits`` in docs/explore/trainer.js is the inverse. The coder is that of LZMA
-    (Pavlov 1999): it adds the carry to bytes that are still held back.
-    """
-    out, low, span, held, pending = bytearray(), 0, 0xFFFFFFFF, 0, 1
-    seen: dict[int, list[int]] = {}
-
-    def shift() -> None:
-        nonlocal low, held, pending
-        if low < 0xFF000000 or low > 0xFFFFFFFF:
-            carry = low >> 32
-            out.extend([held + carry & 255, *[255 + carry & 255] * (pending - 1)])
-            held, pending = low >> 24 & 255, 0
-        pending += 1
-        low = low << 8 & 0xFFFFFFFF
-
-    def put(key: int, bit: int) -> None:
-        nonlocal low, span
-        chance = seen.setdefault(key, [32768, 0])
-        bound = (span >> 16) * chance[0]
-        low, span = (low, bound) if bit else (low + bound, span - bound)
-        while span < 1 << 24:
-            span = span << 8
-            shift()
-        chance[1] = min(chance[1] + 1, 62)
-        chance[0] += ((65536 if bit else 0) - chance[0]) // (chance[1] + 1)
-        chance[0] = min(max(chance[0], 32), 65504)
-
-    for image in images.tolist():
-        for p, value in enumerate(image):
-            left, up = image[p - 1] if p % 8 else 0, image[p - 8] if p >= 8 else 0
-            context = 32 * (64 * (3 * (left + 7 >> 3) + (up + 7 >> 3)) + p)
-            put(context, value > 0)
-            if value:
-                put(context + 16, value == 16)
-            if 0 < value < 16:
-                for bit in range(3, -1, -1):
-                    put(context + (16 + value >> bit + 1), value >> bit & 1)
-    for _ in range(5):
-        shift()
-    return bytes(out[1:])  # the first byte is always 0
-
-
-def pictures(tensors: Mapping[str, Tensor], folder: Path) -> None:
+def pictures() -> dict[str, str]:
     """What a page shows where scripts are switched off and no picture is saved yet."""
-    folder.mkdir(parents=True, exist_ok=True)
     clients: Sequence[int] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
     told = [compare_bytes(k) for k in clients]
     lines = {
@@ -854,12 +797,13 @@ def pictures(tensors: Mapping[str, Tensor], folder: Path) -> None:
     }
     area = Area(width=640, height=300)
     marks = [*chart(lines, "num_clients", "nbytes_per_client", area, log=True)]
-    advisor = Graphic(640, 300, compare_bytes(100).sentence, marks).svg()
-    (folder / "advisor.svg").write_text(advisor + "\n", encoding="utf-8")
-    four = course_plots.describe_codec(tensors["activation"], codecs.Pipeline(Quantize(4)))
-    (folder / "language.svg").write_text(language_picture().svg() + "\n", encoding="utf-8")
-    codec = draw_report(four, f"Quantize(4) on recorded activations. {four.sentence}").svg()
-    (folder / "codec.svg").write_text(codec + "\n", encoding="utf-8")
+    four = course_plots.describe_codec(recorded()["activation"], codecs.Pipeline(Quantize(4)))
+    made = {
+        "advisor": Graphic(640, 300, compare_bytes(100).sentence, marks),
+        "language": language_picture(),
+        "codec": draw_report(four, f"Quantize(4) on recorded activations. {four.sentence}"),
+    }
+    return {name: graphic.svg() for name, graphic in made.items()}
 
 
 def language_picture() -> Graphic:
@@ -892,28 +836,33 @@ def language_picture() -> Graphic:
     return Graphic(760, 440, title, [*frame.grid(), *marks, *written])
 
 
+# What each file is made by; the page of a codec also needs the recorded tensors.
+EXPORTS: dict[str, Callable[[], Any]] = {
+    "pareto": the_one_plot,
+    "fedavg": rounds_of_averaging,
+    "language": language,
+    "silence": silence,
+    "leakage": what_leaks,
+    "codec": lambda: codec_table(recorded()),
+    "digits": digits,
+}
+
+
 def export(folder: Path) -> None:
     """All files into ``folder``, which stands for docs/explore."""
-    data = folder / "data"
-    data.mkdir(parents=True, exist_ok=True)
-    write("pareto", the_one_plot(), data)
-    write("fedavg", rounds_of_averaging(), data)
-    write("language", language(), data)
-    write("silence", silence(), data)
-    write("leakage", what_leaks(), data)
-    tensors = {name: tensor_of(entry) for name, entry in read(TENSORS).items()}
-    write("codec", codec_table(tensors), data)
-    write("digits", digits(), data)
-    pictures(tensors, folder / "images")
+    made = {f"data/{name}.js": line(name, make()) for name, make in EXPORTS.items()}
+    made |= {f"images/{name}.svg": text + "\n" for name, text in pictures().items()}
+    for name, text in made.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--record", action="store_true", help="train on digits, write tensors.js")
+    parser.add_argument("--record", action="store_true", help="train on digits, record tensors")
     if parser.parse_args().record:
-        TENSORS.parent.mkdir(parents=True, exist_ok=True)
-        write("tensors", record(), TENSORS.parent)
+        TENSORS.write_text(json.dumps(record()) + "\n", encoding="utf-8")
     export(EXPLORE)
 
 

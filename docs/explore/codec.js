@@ -1,12 +1,9 @@
-/* A codec on a tensor: recorded tensors become messages here (wire.js), and what arrives is drawn. The entropy coder is
-   not here: its bytes, and what the symbols would need, were measured in Python. */
+/* A codec on a tensor: what Python measured of each stop of the sliders (describe_codec in tools/export_explore.py). */
 "use strict";
 
 (() => {
   const { byId, bytes, percent, grouped, picture } = explore;
-  const { bits: BITS, fractions: FRACTIONS, stops, leaks } = explore.data.codec, BINS = 60;
-  const tensors = Object.fromEntries(Object.entries(explore.data.tensors).map(([name, { shape, values }]) =>
-    [name, { shape, data: new Float32Array(Uint8Array.from(atob(values), (c) => c.charCodeAt(0)).buffer) }]));
+  const { bits: BITS, fractions: FRACTIONS, tensors, leaks } = explore.data.codec;
   const number = (value) => String(+value.toPrecision(3));
   const error = (value) => (value >= 0.001 || !value ? number(value) : value.toExponential(1));
 
@@ -16,14 +13,6 @@
     if (!found) return "not run";
     const [share, low, high, count] = found;
     return `${percent(share)} [${percent(low)}, ${percent(high)}], ${count} seeds`;
-  };
-
-  /* The message of a setting: its size, what arrives, and by how much that differs. */
-  const sent = ({ tensor, bits, kept }) => {
-    const { shape, data } = tensors[tensor], codec = explore.wire.codec({ bits, kept });
-    const message = codec.encode([{ name: "x", dtype: explore.wire.FLOAT32, shape, data }]), arrived = codec.decode(message)[0].data;
-    const off = data.map((value, i) => arrived[i] - value), squares = (list) => list.reduce((sum, v) => sum + v * v, 0);
-    return { nbytes: message.length, arrived, error: squares(off) / squares(data), worst: off.reduce((most, v) => Math.max(most, Math.abs(v)), 0) };
   };
 
   const code = (state) => {
@@ -36,8 +25,8 @@
   };
 
   const render = (state) => {
-    const { shape, data } = tensors[state.tensor], n = data.length, { nbytes: plain, arrived, error: lost, worst } = sent(state);
-    const [coded, nominal, bound] = stops[state.tensor][`${state.kept}/${state.bits}`];
+    const { shape, low, high, before, stops } = tensors[state.tensor], n = shape.reduce((a, b) => a * b);
+    const [plain, coded, nominal, bound, lost, worst, kept, after] = stops[`${state.kept}/${state.bits}`];
     const nbytes = state.entropy ? coded : plain, real = (8 * nbytes) / n;
     byId("said").textContent =
       `${grouped(n)} values travel in ${bytes(nbytes)} instead of ${bytes(4 * n)}: ` +
@@ -53,19 +42,18 @@
       ["bound if symbols are independent (entropy)", bound.toFixed(2), grouped(Math.ceil((bound * n) / 8))],
       ["relative squared error", error(lost), ""],
       ["largest error", error(worst), ""],
-      ["values that are kept", grouped(explore.wire.numKept(state.kept, n)), ""],
+      ["values that are kept", grouped(kept), ""],
     ]);
     byId("leak").textContent = leak(state);
     byId("code").textContent = code(state);
     picture(byId("plot"), `Histogram of the ${state.tensor} before and after. ${byId("said").textContent}`, (width) => {
       const { narrow, height, box } = explore.frame(width, 340, 280, 52);
-      const low = Math.min(...data, ...arrived), high = Math.max(...data, ...arrived);
-      const before = explore.histogram(data, low, high, BINS), after = explore.histogram(arrived, low, high, BINS), most = Math.max(...before, ...after);
+      const most = Math.max(...before, ...after);
       const x = explore.scale(low, high, box.left, box.right, false, narrow ? 4 : 8);
       const y = explore.scale(0.6, 1.3 * most, box.bottom, box.top, true);
       const parts = [explore.axes(box, { scale: x, words: number, title: "value" },
         { scale: y, words: (v) => grouped(v), title: "number of values (log)" })];
-      const unit = (box.right - box.left) / BINS;
+      const unit = (box.right - box.left) / before.length;
       const bars = (counts, share, fill) => counts.forEach((count, i) => {
         if (!count) return;
         const left = box.left + (i + 0.5 - share / 2) * unit, top = y.at(count);

@@ -281,13 +281,6 @@ explore.labels = (wanted, box, taken = []) => {
   return parts.join("");
 };
 
-/* How many values lie in each of `bins` equal parts between `low` and `high`. */
-explore.histogram = (values, low, high, bins) => {
-  const counts = new Array(bins).fill(0);
-  for (const v of values) counts[Math.min(bins - 1, Math.floor((bins * (v - low)) / (high - low || 1)))]++;
-  return counts;
-};
-
 /* Marks that differ in shape and in colour. */
 explore.mark = (kind, x, y, look, size = 5) => {
   const s = size, at = `${x.toFixed(1)} ${y.toFixed(1)}`;

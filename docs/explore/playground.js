@@ -150,9 +150,9 @@ const code = (s) => {
 /* The bytes of messages with values like those that will come. */
 const sizes = (s) => {
   const shape = isSplit(s) ? [32, trainer.CUT_WIDTHS[s.cut]] : null;
-  const tree = shape ? [{ name: "h", dtype: 0, shape, data: Float32Array.from({ length: shape[0] * shape[1] }, (_, i) => Math.sin(i * i)) }]
+  const tree = shape ? [{ name: "h", shape, data: Float32Array.from({ length: shape[0] * shape[1] }, (_, i) => Math.sin(i * i)) }]
     : trainer.treeOf(trainer.makeNetwork(0));
-  const size = (bits, kept, name) => explore.wire.codec({ bits, kept }).encode(name ? [{ ...tree[0], name }] : tree).length;
+  const size = (bits, kept, name) => explore.wire.codec({ bits, kept }).send(name ? [{ ...tree[0], name }] : tree).nbytes;
   return [size(s.bitsUp, s.kept), size(s.bitsDown, 1, shape && "g")];
 };
 const describe = (s) => {
@@ -288,10 +288,16 @@ const drawGuess = (state) => {
   seen.guesses.forEach((image, k) => tile(c, image, k * (size + 6), size + 8, size, 8, (v) => grey(v, 0, 16)));
 };
 
+/* How many values lie in each of `bins` equal parts between `low` and `high`. */
+const histogram = (values, low, high, bins) => {
+  const counts = new Array(bins).fill(0);
+  for (const v of values) counts[Math.min(bins - 1, Math.floor((bins * (v - low)) / (high - low || 1)))]++;
+  return counts;
+};
 const drawLevels = (state) => {
   const box = byId("levels"), { owed, after: got } = seen, values = owed ? got.map((v, i) => v + owed[i]) : seen.before; // what is owed is sent, too
   if (!values || !box.clientWidth) { box.innerHTML = ""; byId("lost").textContent = ""; return; }
-  const low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b)), bins = explore.histogram(values, low, high, 40);
+  const low = values.reduce((a, b) => Math.min(a, b)), high = values.reduce((a, b) => Math.max(a, b)), bins = histogram(values, low, high, 40);
   const levels = [...new Set(got)].sort((a, b) => a - b);
   const lost = values.reduce((sum, v, i) => sum + (v - got[i]) ** 2, 0) / (values.reduce((sum, v) => sum + v * v, 0) || 1);
   const words = `${levels.length > 256 ? "As many levels as numbers arrive" : `${levels.length} ${levels.length === 1 ? "level arrives" : "levels arrive"}`}; ${percent(lost, lost < 0.01 ? 2 : 1)} of the values' squares is lost.`;

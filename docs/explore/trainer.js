@@ -1,5 +1,5 @@
-/* Training in the page: the network of the course on the digits, in one piece, split or averaged. Every message
-   becomes the bytes that Python sends (wire.js), and the receiver computes with what it decodes of them.
+/* Training in the page: the network of the course on the digits, in one piece, split or averaged. A message
+   weighs what it would in Python (wire.js), and the receiver computes with what arrives of it.
 
    Twins: models.splitnn_mlp, train_split, train_async with a LossGate, fedavg. A training is an iterator of events, with
    no more work between two than one batch. Random numbers are not numpy's, so a training is one of another seed;
@@ -11,7 +11,7 @@ const WIDTHS = [64, 128, 640, 10], NUM_TRAIN = 1437, MEAN = 0.3053, DEVIATION = 
 const CUT_WIDTHS = { 1: 128, 2: 128, 3: 640, 4: 640, 5: 10 };
 const SPLIT = { lr: 0.05, batch: 32, rounds: 15 }, WHOLE = { lr: 0.1, batch: 10, rounds: 25 };
 const STATES = ["A", "B", "C"], KNOWN = 150; // images that Bob knows when he guesses the others
-const { FLOAT32, UINT8 } = wire, f32 = Math.fround;
+const f32 = Math.fround;
 
 /* random numbers: Mulberry32 (Tommy Ettinger, 2017, public domain) */
 
@@ -34,33 +34,11 @@ const shuffled = (items, draw) => {
 };
 const upTo = (n) => Array.from({ length: n }, (_, i) => i);
 
-/* the digits: a range coder that learns what pixels follow which (tools/export_explore.py writes it) */
+/* the digits: a character for each pixel, from 0 to g for 16, and one for each label */
 
 const readDigits = ({ pixels, labels }) => {
-  const code = Uint8Array.from(atob(pixels), (c) => c.charCodeAt(0)), seen = new Map();
-  let at = 4, range = 0xffffffff, low = ((code[0] << 24) | (code[1] << 16) | (code[2] << 8) | code[3]) >>> 0;
-  const bit = (key) => {
-    if (!seen.has(key)) seen.set(key, [32768, 0]);
-    const chance = seen.get(key), bound = (range >>> 16) * chance[0], one = low < bound;
-    if (one) range = bound;
-    else { low = (low - bound) >>> 0; range = (range - bound) >>> 0; }
-    while (range < 0x1000000) { range = (range << 8) >>> 0; low = ((low << 8) | (code[at++] || 0)) >>> 0; }
-    chance[1] = Math.min(chance[1] + 1, 62);
-    chance[0] += Math.floor(((one ? 65536 : 0) - chance[0]) / (chance[1] + 1));
-    chance[0] = Math.min(Math.max(chance[0], 32), 65504);
-    return +one;
-  };
-  const image = new Uint8Array(64 * labels.length), near = (at, fits) => (fits ? (image[at] + 7) >> 3 : 0);
-  for (let i = 0; i < image.length; i++) {
-    const p = i % 64;
-    const context = 32 * (64 * (3 * near(i - 1, p % 8) + near(i - 8, p >= 8)) + p); // and 5 bits for the question
-    if (!bit(context)) continue; // 0; else is it 16; else four bits
-    if (bit(context + 16)) { image[i] = 16; continue; }
-    let node = 1;
-    while (node < 16) node = 2 * node + bit(context + node);
-    image[i] = node - 16;
-  }
-  return { pixels: image, x: Float32Array.from(image, (v) => Math.fround(Math.fround(Math.fround(v / 16) - Math.fround(MEAN)) / Math.fround(DEVIATION))),
+  const image = Uint8Array.from(pixels, (pixel) => parseInt(pixel, 17));
+  return { pixels: image, x: Float32Array.from(image, (v) => f32(f32(f32(v / 16) - f32(MEAN)) / f32(DEVIATION))),
     y: Uint8Array.from(labels, Number), numTrain: NUM_TRAIN };
 };
 
@@ -76,8 +54,8 @@ const makeNetwork = (seed) => WIDTHS.slice(1).map((out, k) => {
 const treeOf = (network) => network.flatMap((layer, k) => {
   const data = new Float32Array(layer.w.length);
   for (let i = 0; i < layer.in; i++) for (let j = 0; j < layer.out; j++) data[j * layer.in + i] = layer.w[i * layer.out + j];
-  return [{ name: `${2 * k}.weight`, dtype: FLOAT32, shape: [layer.out, layer.in], data },
-    { name: `${2 * k}.bias`, dtype: FLOAT32, shape: [layer.out], data: layer.b.slice() }];
+  return [{ name: `${2 * k}.weight`, shape: [layer.out, layer.in], data },
+    { name: `${2 * k}.bias`, shape: [layer.out], data: layer.b.slice() }];
 });
 const networkOf = (tree) => WIDTHS.slice(1).map((out, k) => {
   const wide = WIDTHS[k], w = new Float32Array(wide * out), data = tree[2 * k].data;
@@ -207,14 +185,14 @@ const begun = (setting, data) => ({
   network: setting.network ? networkOf(setting.network) : makeNetwork(setting.seed || 0), data, setting, up: 0, down: 0, messages: 0, step: 0, inside: {},
 });
 
-/* One message crosses: bytes are counted, the receiver gets what it decodes. */
+/* One message crosses: bytes are counted, the receiver gets what arrives. */
 const cross = (run, from, to, what, codec, tree) => {
-  const message = codec.encode(tree), decoded = codec.decode(message);
-  run[to === run.hub ? "up" : "down"] += message.length;
+  const { nbytes, tree: arrived } = codec.send(tree);
+  run[to === run.hub ? "up" : "down"] += nbytes;
   run.messages += 1;
-  return { event: { kind: "message", from, to, what, nbytes: message.length }, decoded };
+  return { event: { kind: "message", from, to, what, nbytes }, arrived };
 };
-const matrix = (name, data, batch) => [{ name, dtype: FLOAT32, shape: [batch, data.length / batch], data }];
+const matrix = (name, data, batch) => [{ name, shape: [batch, data.length / batch], data }];
 const record = (run, loss, accuracy, more = {}) => ({
   kind: "record", step: run.step, up: run.up, down: run.down, nbytes: run.up + run.down, messages: run.messages, loss, accuracy, ...more,
 });
@@ -263,7 +241,7 @@ function* split(run) {
     const state = gate ? gate.state() : "A";
     let sum = 0;
     if (gate) {
-      const code = [{ name: "state", dtype: UINT8, shape: [], data: Uint8Array.of(STATES.indexOf(state)) }];
+      const code = [{ name: "state", shape: [], data: Uint8Array.of(STATES.indexOf(state)) }];
       yield cross(run, "Bob", "Alice", "control", wire.codec(), code).event;
     }
     for (const [i, rows] of pass.entries()) {
@@ -272,7 +250,7 @@ function* split(run) {
       if (speaks) {
         made = forward(bottom, x, n);
         const sent = cross(run, "Alice", "Bob", "activations", upwards, matrix("h", made.out, n));
-        h = sent.decoded[0].data;
+        h = sent.arrived[0].data;
         Object.assign(run.inside, { rows, before: made.out, after: h, wide });
         if (cache) rows.forEach((row, s) => cache.set(h.subarray(s * wide, (s + 1) * wide), row * wide));
         yield sent.event;
@@ -285,7 +263,7 @@ function* split(run) {
       if (wanted) {
         const answer = cross(run, "Bob", "Alice", "gradients", downwards, matrix("g", back, n));
         yield answer.event;
-        backward(bottom, made.inputs, answer.decoded[0].data, n, lr, false);
+        backward(bottom, made.inputs, answer.arrived[0].data, n, lr, false);
       }
       sum += loss;
       yield* stepped(run, loss, round, i + 1, pass.length, { state });
@@ -325,18 +303,18 @@ function* averaged(run) {
     for (const k of drawn) {
       const owner = `owner ${k + 1}`, sent = cross(run, "server", owner, "model", downwards, before);
       yield sent.event;
-      const mine = networkOf(sent.decoded);
+      const mine = networkOf(sent.arrived);
       const pass = batches(shares[k], batch, random(setting.seed || 0, 3000 + round, k));
       let loss = 0;
       for (const rows of pass) {
         loss += learn(mine, data, rows, lr) / pass.length;
         yield { kind: "work" };
       }
-      const delta = treeOf(mine).map((entry, i) => ({ ...entry, data: entry.data.map((v, j) => v - sent.decoded[i].data[j]) }));
+      const delta = treeOf(mine).map((entry, i) => ({ ...entry, data: entry.data.map((v, j) => v - sent.arrived[i].data[j]) }));
       const update = cross(run, owner, "server", "update", links[k], delta);
       const owed = setting.owed ? links[k].owed() : null;
-      Object.assign(run.inside, { owner: k, update: delta, updateAfter: update.decoded, owed });
-      update.decoded.forEach(({ data: values }, i) => {
+      Object.assign(run.inside, { owner: k, update: delta, updateAfter: update.arrived, owed });
+      update.arrived.forEach(({ data: values }, i) => {
         const weight = shares[k].length / total;
         for (let j = 0; j < values.length; j++) mean[i][j] += weight * values[j];
       });
@@ -366,7 +344,7 @@ const guesses = (run, wanted) => {
   const codec = wire.codec({ bits: setting.bitsUp, kept: setting.kept });
   for (let i = 0; i < rows.length; i += 32) {
     const some = rows.slice(i, i + 32), { out } = forward(bottom, batchOf(data, some).x, some.length);
-    const [{ data: got }] = codec.decode(codec.encode(matrix("h", out, some.length)));
+    const [{ data: got }] = codec.send(matrix("h", out, some.length)).tree;
     some.forEach((_, s) => h.push(got.subarray(s * wide, (s + 1) * wide)));
   }
   const near = (a, b) => 1 + dot(a, 0, b, 0, wide); // 1: a constant

@@ -1,4 +1,4 @@
-"""Pages of the built site, opened from disk in Chromium with the network off."""
+"""Pages and scripts of docs/explore in Chromium, from disk and with the network off."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,7 +8,17 @@ from typing import Any
 import labserver
 import pytest
 
+EXPLORE = Path(__file__).parents[2] / "docs" / "explore"
+SCRIPTS = ("formulas.js", "wire.js", "trainer.js", "data/digits.js")
 Open = Callable[..., Any]
+Call = Callable[[str, Any], Any]
+
+AFTERWARDS = """
+explore.trainer = explore.makeTrainer(explore.wire);
+explore.treeFrom = (entries) => entries.map(([name, shape, values]) =>
+  ({ name, shape, data: Float32Array.from(values) }));
+explore.entriesOf = (tree) => tree.map(({ name, shape, data }) => [name, shape, Array.from(data)]);
+"""
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +26,24 @@ def browser() -> Iterator[Any]:
     """One Chromium for a module's tests; each test has contexts of its own."""
     with labserver.browser() as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def call(browser: Any, tmp_path_factory: Any) -> Iterator[Call]:
+    """``call(code, value)`` runs ``(explore, value) => ...`` behind the scripts of a page.
+
+    Values travel as JSON, in which every number of float32 keeps its bits.
+    """
+    page = tmp_path_factory.mktemp("scripts") / "page.html"
+    tags = "".join(f'<script src="{(EXPLORE / name).as_uri()}"></script>' for name in SCRIPTS)
+    page.write_text(f"<!doctype html>{tags}<script>{AFTERWARDS}</script>")
+    tab = browser.new_context(offline=True).new_page()
+    trouble: list[str] = []
+    tab.on("pageerror", lambda error: trouble.append(str(error)))
+    tab.goto(page.as_uri())
+    assert not trouble, trouble
+    yield lambda code, value: tab.evaluate(f"(value) => ({code})(explore, value)", value)
+    tab.context.close()
 
 
 def slide(tab: Any, control: str, place: int) -> None:
