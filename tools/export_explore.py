@@ -17,6 +17,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from statistics import mean, mode
 from typing import Any
@@ -100,6 +101,7 @@ def thousandths(number: float) -> float:
 PASSES = "A round of a null row is one pass over its samples."
 
 
+@cache
 def the_one_plot() -> dict[str, Any]:
     """Every run of `experiments.pareto`, by task and method."""
     parts = pareto_report.parts_of(pareto_report.read_kept())
@@ -685,13 +687,16 @@ def tensor_text(tensor: Tensor) -> dict[str, Any]:
     return {"shape": list(tensor.shape), "values": base64.b64encode(raw).decode()}
 
 
+def tensor_of(entry: Mapping[str, Any]) -> Tensor:
+    """The reverse of `tensor_text`."""
+    values = np.frombuffer(base64.b64decode(entry["values"]), "<f4").astype(np.float32)
+    return torch.from_numpy(values).reshape(entry["shape"])
+
+
 def recorded() -> dict[str, Tensor]:
     """The tensors that `record` has recorded."""
-    found = {}
-    for name, entry in json.loads(TENSORS.read_text(encoding="utf-8")).items():
-        values = np.frombuffer(base64.b64decode(entry["values"]), "<f4").astype(np.float32)
-        found[name] = torch.from_numpy(values).reshape(entry["shape"])
-    return found
+    entries = json.loads(TENSORS.read_text(encoding="utf-8"))
+    return {name: tensor_of(entry) for name, entry in entries.items()}
 
 
 def pipeline(bits: int, fraction: float, *coder: Any) -> codecs.Pipeline:

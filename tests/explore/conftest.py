@@ -1,7 +1,6 @@
 """Pages and scripts of docs/explore in Chromium, from disk and with the network off."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,17 +54,27 @@ def slide(tab: Any, control: str, place: int) -> None:
     )
 
 
-@contextmanager
-def opening(browser: Any, folder: Path) -> Iterator[Open]:
-    """Opens pages of a folder, and closes them at the end.
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Open]:
+    """``open_page("pareto", "#data=digits", scheme="dark", width=360)``: as it lies in the folder.
 
     Errors of scripts, words on the console and requests to anything but files and to what the page
     made itself fail the test.
     """
     contexts, trouble = [], []
 
-    def open_(name: str, hash: str = "", *, scripts: bool = True, **settings: Any) -> Any:
-        context = browser.new_context(offline=True, java_script_enabled=scripts, **settings)
+    def open_(
+        name: str,
+        hash: str = "",
+        *,
+        scripts: bool = True,
+        scheme: str = "light",
+        width: int = 1280,
+        **more: Any,
+    ) -> Any:
+        size = {"width": width, "height": 740 if width < 500 else 900}
+        more |= {"viewport": size, "color_scheme": scheme, "java_script_enabled": scripts}
+        context = browser.new_context(offline=True, **more)
         contexts.append(context)
         context.set_default_timeout(600_000)  # to end a hang: others may keep this machine busy
         tab = context.new_page()
@@ -77,7 +86,7 @@ def opening(browser: Any, folder: Path) -> Iterator[Open]:
                 trouble.append(f"{name} asks for {request.url}")
 
         tab.on("request", asked)
-        tab.goto((folder / f"{name}.html").as_uri() + hash)
+        tab.goto((EXPLORE / f"{name}.html").as_uri() + hash)
         if scripts:
             tab.wait_for_selector("html[data-ready]")
         return tab
@@ -86,17 +95,3 @@ def opening(browser: Any, folder: Path) -> Iterator[Open]:
     for context in contexts:
         context.close()
     assert not trouble, trouble
-
-
-@pytest.fixture
-def open_page(browser: Any, site: Path) -> Iterator[Open]:
-    """``open_page("pareto", "#data=digits", scheme="dark", width=360)``: of the built site."""
-    with opening(browser, site / "docs" / "explore") as open_:
-
-        def sized(
-            name: str, hash: str = "", *, scheme: str = "light", width: int = 1280, **more: Any
-        ) -> Any:
-            size = {"width": width, "height": 740 if width < 500 else 900}
-            return open_(name, hash, viewport=size, color_scheme=scheme, **more)
-
-        yield sized

@@ -1,7 +1,6 @@
 """What the scripts compute while a reader drags, and while the playground trains, is Python's."""
 
-import math
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 import numpy as np
@@ -218,7 +217,8 @@ TRAIN = """(explore, settings) => settings.map((setting) => {
   const data = explore.trainer.readDigits(explore.data.digits);
   const { run, events } = explore.trainer.start(setting, data), records = [];
   for (const event of events) if (event.kind === "record") records.push(event);
-  return { records, weights: explore.entriesOf(explore.trainer.treeOf(run.network)) };
+  const weights = explore.entriesOf(explore.trainer.treeOf(run.network));
+  return { records, weights, shares: run.inside.shares };
 })"""
 
 
@@ -286,45 +286,27 @@ def test_states_by_a_threshold_send_what_python_sends(call: Call) -> None:
     assert moved(found["weights"], model) < 1e-4
 
 
-def test_averaging_from_equal_weights(call: Call) -> None:
+@pytest.mark.parametrize("few", [False, True])
+def test_averaging_from_equal_weights(call: Call, few: bool) -> None:
+    """Three owners with two shards each; ``few``: of an update the largest values, and owed."""
     model = splitnn_mlp(64, seed=3)
     setting = {
-        **{"how": "averaged", "owners": 1, "skewed": False, "bitsUp": 32, "bitsDown": 32},
-        **{"kept": 1, "network": sent(model.state_dict()), "effort": {"rounds": 3, "batch": 1437}},
+        **{"how": "averaged", "owners": 3, "skewed": True, "kept": 0.05 if few else 1, "owed": few},
+        **{"bitsUp": 4 if few else 32, "bitsDown": 32, "effort": {"rounds": 3, "batch": 1437}},
+        "network": sent(model.state_dict()),
     }
     (found,) = call(TRAIN, [setting])
+    assert sorted(row for share in found["shares"] for row in share) == [*range(1437)]
+    assert all(len(DATA.y_train[share].unique()) < 8 for share in found["shares"])
+    clients = {
+        f"owner {k}": (DATA.x_train[share], DATA.y_train[share])
+        for k, share in enumerate(found["shares"], 1)
+    }
+    channel = Channel({"update": ErrorFeedback(codec_of(4, 0.05))} if few else None)
     local = Local(None, lr=0.1, epochs=1)
-    clients = {"owner 1": (DATA.x_train, DATA.y_train)}
-    told = [*fedavg(model, clients, Channel(), rounds=3, cohort=1, local=local)]
-    assert [r["loss"] for r in found["records"]] == pytest.approx([r["loss"] for r in told])
-    assert [r["nbytes"] for r in found["records"]] == [r["nbytes"] for r in told]
-    assert moved(found["weights"], model) < 1e-5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("owners", [4, 10])
-def test_accuracies_of_owners_agree_over_seeds(call: Call, owners: int) -> None:
-    """Four owners alike who send few values; ten with two digits each."""
-    few, seeds = owners == 4, range(5)
-    setting = {"how": "averaged", "owners": owners, "skewed": not few, "effort": {"rounds": 3}}
-    bits = {"bitsUp": 4, "bitsDown": 8} if few else {"bitsUp": 32, "bitsDown": 32}
-    setting |= {**bits, "kept": 0.05 if few else 1, "owed": few}
-    codecs = {"update": ErrorFeedback(codec_of(4, 0.05)), "model": codec_of(8, 1)} if few else {}
-    experiment = Experiment(
-        "fedavg",
-        num_clients=owners,
-        partition="iid" if few else "shards(2)",
-        rounds=3,
-        lr=0.1,
-        batch_size=10,
-        codecs=codecs,
-    )
-    found = call(TRAIN, [{**setting, "seed": seed} for seed in seeds])
-    mine = [each["records"][-1] for each in found]
-    theirs = [run(Experiment(**{**vars(experiment), "seed": seed}))[-1] for seed in seeds]
-    a, b = ([record["accuracy"] for record in records] for records in (mine, theirs))
-    # Student's t with 8 degrees of freedom: 99.9 % lie within 5.04 standard errors
-    assert abs(mean(a) - mean(b)) < 5.04 * math.sqrt((stdev(a) ** 2 + stdev(b) ** 2) / len(seeds))
-    assert min(a) > 0.3
-    most = [max(record["nbytes"] for record in records) for records in (mine, theirs)]
-    assert most[0] == pytest.approx(most[1], rel=0.01)  # places of top-k differ a little
+    told = [*fedavg(model, clients, channel, rounds=3, cohort=3, local=local)]
+    near = pytest.approx([r["loss"] for r in told], rel=0.01 if few else 1e-5)
+    assert [r["loss"] for r in found["records"]] == near
+    sizes = [r["nbytes"] for r in told]  # the last digits of an update move a place or two
+    assert [r["nbytes"] for r in found["records"]] == pytest.approx(sizes, rel=0.001 * few)
+    assert moved(found["weights"], model) < (1e-4 if few else 1e-5)

@@ -1,7 +1,6 @@
 """The pages by hand: dragged, by keyboard, in the dark, on a phone, without scripts, by address."""
 
 import re
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,11 @@ from urllib.parse import urldefrag
 
 import labserver
 import pytest
+from explore.conftest import Open, slide
 
 pytestmark = pytest.mark.browser
-Open = Callable[..., Any]
 PAGES = ("index", "playground", "pareto", "language", "silence", "codec", "leakage", "advisor")
-SCREENS = (("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360))
+SCREENS = (("light", 1280), ("dark", 360))
 
 # What is chosen, in another state than the page begins with.
 STATES = {
@@ -57,11 +56,8 @@ def test_the_site_begins_with_the_figures_and_every_link_leads_somewhere(site: P
                 assert not path.endswith((".md", ".ipynb")), f"{page.name}: {url}"
 
 
-@pytest.mark.parametrize("width", [1280, 900, 360])
-def test_the_documentation_begins_with_the_figure_that_moves(
-    browser: Any, site: Path, width: int
-) -> None:
-    tab = browser.new_page(viewport={"width": width, "height": 800})
+def test_the_documentation_begins_with_the_figure_that_moves(browser: Any, site: Path) -> None:
+    tab = browser.new_page(viewport={"width": 360, "height": 800})
     tab.goto((site / "docs" / "index.html").as_uri())
     tab.wait_for_selector("iframe")
     frame = next(part for part in tab.frames if part.url.endswith("explore/index.html"))
@@ -71,8 +67,16 @@ def test_the_documentation_begins_with_the_figure_that_moves(
     assert frame.locator("#said").inner_text() != before
     assert not frame.locator("h1").is_visible()
     assert frame.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    labserver.ARTIFACTS.mkdir(exist_ok=True)
-    tab.screenshot(path=labserver.ARTIFACTS / f"site_home_{width}.png")
+    tab.close()
+
+
+def test_the_summary_card_is_one_page_of_a4(site: Path, browser: Any) -> None:
+    tab = browser.new_page(viewport={"width": 696, "height": 1040})
+    tab.goto((site / "docs" / "summary_card.html").as_uri())
+    pdf = tab.pdf(prefer_css_page_size=True)
+    assert re.findall(rb"/Count (\d+)", pdf) == [b"1"]
+    for picture in tab.locator("#summary-card img").all():
+        assert picture.evaluate("image => image.complete && image.naturalWidth > 0")
     tab.close()
 
 
@@ -88,36 +92,11 @@ def test_a_page_on_a_screen(open_page: Open, name: str, scheme: str, width: int)
         picture = labserver.ARTIFACTS / f"explore_{name}{where}_{scheme}_{width}.png"
         tab.screenshot(path=picture, full_page=True)
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
-        faint = tab.evaluate(_FAINT)
-        assert not faint, faint
         clash = tab.evaluate(_CLASH)
         assert not clash, clash
         paper = tab.evaluate("getComputedStyle(document.documentElement).backgroundColor")
         assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
 
-
-# Words with less contrast than WCAG 2 AA asks for: 4.5, or 3 where they are large.
-_FAINT = """() => {
-  const parse = text => (text.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number);
-  const light = rgb => { const [r, g, b] = rgb.slice(0, 3).map(v => v / 255)
-      .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-  const behind = element => { for (let e = element; e; e = e.parentElement) {
-      const c = parse(getComputedStyle(e).backgroundColor);
-      if (c.length === 3 || c[3] > 0) return c; }
-    return [255, 255, 255]; };
-  const found = [];
-  for (const e of document.querySelectorAll('body *')) {
-    const own = [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
-    if (!own || !e.getClientRects().length || e.closest('option')) continue;
-    const style = getComputedStyle(e), inPicture = e.namespaceURI.endsWith('svg');
-    const a = light(parse(inPicture ? style.fill : style.color)), b = light(behind(e));
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    const size = parseFloat(style.fontSize), bold = +style.fontWeight >= 700;
-    const large = size >= 24 || (size >= 18.66 && bold);
-    if (ratio < (large ? 3 : 4.5)) found.push([e.textContent.trim().slice(0, 40), ratio]);
-  }
-  return found; }"""
 
 # Pairs of words of one picture that lie on each other, and words that are cut off at its edge.
 _CLASH = """() => {
@@ -177,11 +156,6 @@ def test_those_who_do_not_see_can_use_it(open_page: Open, name: str) -> None:
     links = tab.locator("nav a").evaluate_all("all => all.map(a => a.getAttribute('href'))")
     assert links == [f"{page}.html" for page in PAGES]
     assert tab.locator("nav a[aria-current=page]").get_attribute("href") == f"{name}.html"
-    foot = tab.locator("footer a").evaluate_all("all => all.map(a => a.textContent)")
-    assert foot[1::3] == ["on Binder"] * (len(foot) // 3)
-    assert foot[2::3] == ["on Colab"] * (len(foot) // 3)
-    assert bool(foot) == (name != "index")
-    assert tab.locator("footer [data-copy=address]").count() == 1
     nameless = tab.evaluate(
         "() => [...document.querySelectorAll('main input, main select')]"
         ".filter(c => !c.labels.length || !c.labels[0].textContent.trim()).map(c => c.id)"
@@ -190,22 +164,16 @@ def test_those_who_do_not_see_can_use_it(open_page: Open, name: str) -> None:
     for control in tab.locator("main input[type=range]").all():
         assert control.get_attribute("aria-valuetext")
     for picture in tab.locator(".figure svg").all():
-        role = picture.get_attribute("role")
-        if role == "presentation":  # then its marks are named
+        if picture.get_attribute("role") == "presentation":  # then its marks are named
             options = picture.locator("[role=option]")
-            assert options.count() > 3
             assert all(option.get_attribute("aria-label") for option in options.all())
             assert picture.locator("[aria-selected=true]").count() == 1
         else:
-            assert role == "img"
-            assert len(picture.get_attribute("aria-label") or "") > 30
-    live = tab.locator("[aria-live=polite]")
-    assert live.count() == 1
-    before = live.inner_text()
-    first = tab.locator("main input[type=range]").first
-    first.focus()
-    first.press("Home")
-    assert live.inner_text() != before
+            assert picture.get_attribute("role") == "img"
+            assert picture.get_attribute("aria-label")
+    before = said(tab)
+    tab.locator("main input[type=range]").first.press("Home")
+    assert said(tab) != before
     unreached = tab.evaluate(
         "() => [...document.querySelectorAll('.scroll')]"
         ".filter(box => box.scrollWidth > box.clientWidth && box.tabIndex < 0).length"
@@ -214,29 +182,6 @@ def test_those_who_do_not_see_can_use_it(open_page: Open, name: str) -> None:
     heads = tab.locator("h1, h2, h3").evaluate_all("all => all.map(h => +h.tagName[1])")
     assert heads[0] == 1
     assert all(b - a <= 1 for a, b in pairwise(heads))
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_the_first_picture_is_there_within_a_second(browser: Any, site: Path, name: str) -> None:
-    """A second of the processor: other work on this machine may take more of the clock's."""
-    tab = browser.new_context(offline=True).new_page()
-    page = (site / "docs" / "explore" / f"{name}.html").as_uri()
-    tab.goto(page.replace(name, "index" if name != "index" else "codec"))  # so that all is begun
-    client = tab.context.new_cdp_session(tab)
-    client.send("Performance.enable", {"timeDomain": "threadTicks"})
-
-    def spent() -> float:
-        found = client.send("Performance.getMetrics")["metrics"]
-        return next(m["value"] for m in found if m["name"] == "TaskDuration")
-
-    before = spent()
-    tab.goto(page)
-    tab.wait_for_selector("html[data-ready]")
-    assert tab.locator("#plot svg").is_visible()
-    took = spent() - before
-    print(f"{name}: {took:.2f} s of processor time, {tab.get_attribute('html', 'data-ready')} ms")
-    assert 0 < took < 1, took
-    tab.context.close()
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -255,27 +200,22 @@ def test_without_scripts_there_is_the_saved_picture(open_page: Open, name: str) 
 
 def test_the_two_lines_are_dragged(open_page: Open) -> None:
     tab = open_page("pareto")
-    before = tab.inner_text("#atbudget"), tab.inner_text("#attarget")
-    for grip in (".draggable-x", ".draggable-y"):
-        box = tab.locator(f"#plot {grip}").bounding_box()
-        if grip == ".draggable-x":
-            start = box["x"] + box["width"] / 2, box["y"] + box["height"] - 30
-            end = start[0] + 150, start[1]
-            dragged_to = end[0]
-        else:
-            start = box["x"] + 30, box["y"] + box["height"] / 2
-            end = start[0], start[1] + 60
-        tab.mouse.move(*start)
+    for grip, said, (across, down) in (
+        (".draggable-x", "#atbudget", (150, 0)),
+        (".draggable-y", "#attarget", (0, 60)),
+    ):
+        before, box = tab.inner_text(said), tab.locator(f"#plot {grip}").bounding_box()
+        x = box["x"] + (box["width"] / 2 if across else 30)
+        y = box["y"] + (box["height"] - 30 if across else box["height"] / 2)
+        tab.mouse.move(x, y)
         tab.mouse.down()
-        tab.mouse.move(*end, steps=5)
+        tab.mouse.move(x + across, y + down, steps=5)
         tab.mouse.up()
-    after = tab.inner_text("#atbudget"), tab.inner_text("#attarget")
-    assert before[0] != after[0]
-    assert before[1] != after[1]
+        assert tab.inner_text(said) != before
+        after = tab.locator(f"#plot {grip}").bounding_box()
+        assert after["x"] - box["x"] == pytest.approx(across, abs=40)
     assert "budget=" in tab.url
     assert "target=" in tab.url
-    box = tab.locator("#plot .draggable-x").bounding_box()
-    assert box["x"] + box["width"] / 2 == pytest.approx(dragged_to, abs=40)
 
 
 def test_marks_are_chosen_by_mouse_and_by_keys(open_page: Open) -> None:
@@ -299,30 +239,11 @@ def test_marks_are_chosen_by_mouse_and_by_keys(open_page: Open) -> None:
     assert "each owner alone, worst" in tab.get_attribute(f"#{active}", "aria-label")
 
 
-def test_language_models_by_mouse_and_by_keys(open_page: Open) -> None:
+def test_both_lines_begin_anew_with_another_task(open_page: Open) -> None:
     tab = open_page("language")
-    mark = tab.locator("#plot").get_by_role("option", name=re.compile("^DiLoCo, H = 10, float32"))
-    mark.hover()
-    assert tab.inner_text("#name") == "DiLoCo, H = 10, float32"
-    assert "500 times less (H = 500)" in tab.inner_text("#printed")
-    tab.locator("#plot").focus()
-    tab.keyboard.press("Home")
-    assert " for 0 B, " in tab.inner_text("#chosen")
-    assert "one worker" in tab.inner_text("#code")
-    tab.keyboard.press("ArrowRight")
-    tab.keyboard.press("End")
-    assert " for 0 B, " not in tab.inner_text("#chosen")
-    box = tab.locator("#plot .draggable-x").bounding_box()
-    start = box["x"] + box["width"] / 2, box["y"] + box["height"] - 30
-    before = tab.inner_text("#atbudget")
-    tab.mouse.move(*start)
-    tab.mouse.down()
-    tab.mouse.move(start[0] - 120, start[1], steps=4)
-    tab.mouse.up()
-    assert tab.inner_text("#atbudget") != before
+    slide(tab, "budget", 3)
     tab.select_option("#task", "split-scratch")
-    assert "float32 (U)" in tab.inner_text("#method")
-    fresh = open_page("language", "#task=split-scratch")  # both lines begin anew with another task
+    fresh = open_page("language", "#task=split-scratch")
     for line in ("#atbudget", "#attarget"):
         assert tab.inner_text(line) == fresh.inner_text(line)
 
@@ -367,9 +288,7 @@ def test_settings_of_leakage_are_chosen_in_the_picture(open_page: Open) -> None:
     assert not tab.locator("#guesses").is_visible()
 
 
-def test_silence_never_speaks_of_rules_that_were_not_run(open_page: Open) -> None:
-    tab = open_page("silence", "#threshold=never silent")
-    assert tab.inner_text("#verdict") == "No other rule was run at these bytes."
+def test_what_silence_did_in_each_epoch(open_page: Open) -> None:
     tab = open_page("silence", "#threshold=0.4")
     assert "epoch 1 both ways" in tab.get_attribute("#strip svg", "aria-label")
     assert "epoch 15 silent" in tab.get_attribute("#strip svg", "aria-label")

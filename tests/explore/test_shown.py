@@ -1,0 +1,272 @@
+"""What the pages show is what was stored, and what Python makes of it."""
+
+import base64
+import math
+import re
+from collections.abc import Iterable
+from statistics import mean
+from typing import Any
+
+import numpy as np
+import pytest
+from explore.conftest import Open, slide
+from explore.test_export import export
+
+from experiments.async_states import settings as async_states
+from experiments.async_states.__main__ import RESULTS as SILENCE
+from experiments.language import split as language_split
+from experiments.leakage import settings as leakage
+from experiments.leakage.__main__ import RESULTS as LEAKS
+from experiments.leakage.report import rows_of as leakage_rows_of
+from experiments.null_rows import data_nbytes
+from experiments.pareto import report as pareto_report
+from experiments.runs import read, rows_of
+from fltoolkit.intervals import interval, mean_ci, paired
+from fltoolkit.units import amount
+from fltoolkit_research import (
+    Experiment,
+    Point,
+    bytes_to_reach,
+    compared,
+    front,
+    groups,
+    points,
+    seconds_on,
+    value_within,
+)
+
+pytestmark = pytest.mark.browser
+
+
+def percent(value: float, digits: int) -> str:
+    return f"{100 * value:.{digits}f} %"
+
+
+def numbers_in(words: str) -> list[float]:
+    return [float(each.replace("−", "-")) for each in re.findall(r"[−+-]?\d[\d.]*", words)]
+
+
+def cells(tab: Any, table: str) -> list[list[str]]:
+    """The rows of a table without its heads."""
+    return tab.evaluate(
+        "id => [...document.querySelectorAll(`#${id} tbody tr`)].map("
+        "row => [...row.children].map(cell => cell.textContent))",
+        table,
+    )
+
+
+def around(values: Iterable[float]) -> str:
+    """The interval of accuracies as the pages show it; nothing for a single value."""
+    found = interval([100 * value for value in values])
+    return f" [{found.low:.2f} %, {min(found.high, 100):.2f} %]" if found.known else ""
+
+
+# ---------------------------------------------------------------------------------- the one plot
+
+
+def one_plot(data: str, words: str) -> list[Any]:
+    results = pareto_report.parts_of(pareto_report.read_kept())[data, words]
+    return [r for r in results if r.experiment.protocol != "nothing"]  # below the figure
+
+
+@pytest.mark.parametrize(("data", "words"), [("digits", "IID"), ("mnist", "non-IID")])
+def test_the_one_plot_shows_the_stored_runs(open_page: Open, data: str, words: str) -> None:
+    tab, results = open_page("pareto", f"#data={data}&partition={words}"), one_plot(data, words)
+    found, by_name = points(results), groups(results)
+    stars = {
+        row.point.name: {"*": "yes", "(*)": "(yes)", "": ""}[row.star] for row in compared(results)
+    }
+    target = pareto_report.TARGETS[data]
+    each = {n: [bytes_to_reach(r.history, target) for r in runs] for n, runs in by_name.items()}
+    needs = {n: mean(b for b in found if b) for n, found in each.items() if None not in found}
+    assert cells(tab, "all") == [
+        [
+            p.name,
+            percent(p.value, 2),
+            around(p.values.values()),
+            amount("nbytes", p.nbytes),
+            amount("nbytes", needs[p.name]) if p.name in needs else "never",
+            stars[p.name],
+        ]
+        for p in found
+    ]
+    of = {p.name: p.values for p in found}
+    name, base = "loss gate 0.1, Float8", pareto_report.BASELINE_SPLIT
+    tab.select_option("#method", name)
+    gains = [100 * gain for gain in paired(of[name], of[base])]
+    wanted = f"{mean_ci(gains, '+.2f')} points beside {base}, paired by seed ({len(gains)})."
+    assert wanted in tab.inner_text("#printed").replace("−", "-")
+    records = {r.experiment.seed: r.history[-1] for r in by_name[name]}
+    assert cells(tab, "seeds") == [
+        [
+            str(seed),
+            percent(last["accuracy"], 2),
+            amount("nbytes", last["nbytes"]),
+            f"{last['num_waits']:,}",
+        ]
+        for seed, last in records.items()
+    ]
+    ledger = {(row[0], row[1]): row[2] for row in cells(tab, "ledger")}
+    for kind, way in (("activations", "up"), ("gradients", "down")):
+        sent = mean(last[f"nbytes_{kind}_{way}"] for last in records.values())
+        assert ledger[kind, way] == amount("nbytes", sent)
+
+
+def test_the_budget_slider_names_the_best_of_the_stored_runs(open_page: Open) -> None:
+    tab, by_name = open_page("pareto", "#data=digits"), groups(one_plot("digits", "IID"))
+    for place in (8, 25, 50):
+        slide(tab, "budget", place)
+        budget = float(f"{10 ** ((round(25 * math.log10(1e3)) + place) / 25):.3g}")
+        each = {n: [value_within(r.history, budget) for r in runs] for n, runs in by_name.items()}
+        most = max(mean(v for v in found if v) for found in each.values() if None not in found)
+        said = tab.inner_text("#atbudget")
+        assert said.startswith(f"With {amount('nbytes', budget)} the best is ")
+        assert f": {percent(most, 2)}" in said
+
+
+def test_our_factors_are_those_of_the_results_page(open_page: Open) -> None:
+    page = (export.EXPLORE.parent / "results.md").read_text(encoding="utf-8")
+    table = page.partition("### Factors in print and ours")[2].partition("###")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("|")]
+    tab = open_page("pareto", "#data=digits")
+    for name, words, source, up, total, _, why in rows[2:]:
+        tab.select_option("#method", name)
+        assert (tab.inner_text("#oursup"), tab.inner_text("#ourstotal")) == (up, total)
+        assert all(part in tab.inner_text("#printed") for part in (words, source, why))
+
+
+# ------------------------------------------------------------------------------ language models
+
+
+def test_language_models_show_the_stored_runs(open_page: Open) -> None:
+    task = language_split.TASKS["scratch"]
+    stored = read(export.WORKERS.with_name("language_split.jsonl"))
+    rows = export.finished(rows_of(task, language_split.settings(task), stored))
+    tab = open_page("language", "#task=split-scratch&target=2.35")
+    shown = {row[0]: row[1:] for row in cells(tab, "all")}
+    assert shown.keys() == {s.name for s, _ in rows}
+    for setting, runs in rows:
+        nats = [r["nats"] for r in runs.values()]
+        value, ends, cost, _, _ = shown[setting.name]
+        assert float(value) == pytest.approx(mean(nats), abs=6e-4)
+        assert numbers_in(ends) == (
+            pytest.approx(interval(nats)[1:3], abs=6e-4) if len(nats) > 1 else []
+        )
+        assert cost == amount("nbytes", mean(r["nbytes"] for r in runs.values()))
+    best = front(  # of less loss, which is more of minus the loss
+        Point(s.name, Experiment(), mean(r["nbytes"] for r in runs.values()), losses)
+        for s, runs in rows
+        if (losses := {seed: -r["nats"] for seed, r in runs.items()})
+    )
+    assert {name for name, row in shown.items() if row[-1]} == {point.name for point in best}
+    there = [
+        (mean(r["nbytes"] for r in runs.values()), s.name)
+        for s, runs in rows
+        if max(r["nats"] for r in runs.values()) <= 2.35
+    ]
+    cost, name = min(there)  # a goal of loss is reached from above
+    wanted = f"2.35 nats is cheapest with {name}: {amount('nbytes', cost)}; {len(there)} of "
+    assert tab.inner_text("#attarget").startswith(wanted)
+
+
+# ------------------------------------------------------------------------------------ the others
+
+
+def test_silence_shows_the_stored_runs(open_page: Open) -> None:
+    task = async_states.Task()
+    rows = rows_of(task, async_states.settings(task), read(SILENCE))
+    of = {(s.part, s.name): list(runs.values()) for s, runs in rows}
+    large = of["equal bytes, large budget", "loss threshold"]
+    tab = open_page("silence")
+    for place, runs in ((1, of["8-bit floats", "loss threshold 0.02"]), (3, large)):
+        slide(tab, "threshold", place)
+        said = tab.inner_text("#said")
+        accuracies = [r["accuracy"] for r in runs]
+        assert f"{percent(mean(accuracies), 2)}{around(accuracies)}" in said
+        assert amount("nbytes", mean(r["nbytes"] for r in runs)) in said
+        assert f"{len(runs)} seeds" in said
+        total = sum(sum(r["steps"].values()) for r in runs)
+        both, up, silent = (percent(sum(r["steps"][s] for r in runs) / total, 0) for s in "ABC")
+        assert f"both ways {both}, up only {up}, silent {silent}" in said
+    shown = {row[0]: row[1:] for row in cells(tab, "nulls")}
+    assert shown.keys() == {"freeze", "BudgetGate", "BangBang", "log-spaced", "periodic"}
+    by_seed = {r["seed"]: 100 * r["accuracy"] for r in large}
+    freeze = of["equal bytes, large budget", "freeze"]
+    gains = [100 * r["accuracy"] - by_seed[r["seed"]] for r in freeze]
+    assert shown["freeze"][2].replace("−", "-") == mean_ci(gains, "+.2f")
+    assert shown["freeze"][3] == f"{sum(gain > 0 for gain in gains)} of 5 seeds"
+    null = pareto_report.null_runs("mnist")
+    for name, accuracy, sent, times in cells(tab, "nothing"):
+        nbytes = mean(r["nbytes"] for r in null[name].values())
+        assert accuracy == percent(mean(r["accuracy"] for r in null[name].values()), 2)
+        assert sent == amount("nbytes", nbytes)
+        assert float(times) == pytest.approx(nbytes / data_nbytes("mnist"), abs=0.051)
+
+
+@pytest.mark.parametrize(("view", "part", "key", "quality"), [
+    ("inputs", leakage.UP, "explained_variance", "accuracy"),
+    ("rare", leakage.BINARY, "norm_auc", "task_auc"),
+])  # fmt: skip
+def test_leakage_shows_the_stored_runs(
+    open_page: Open, view: str, part: str, key: str, quality: str
+) -> None:
+    tab = open_page("leakage", f"#data=mnist&view={view}&setting=2+bits")
+    shown = {row[0]: row[1:] for row in cells(tab, "all")}
+    for setting, by_seed in leakage_rows_of(leakage.TASKS["mnist"], read(LEAKS)):
+        if setting.part != part:
+            continue
+        runs = list(by_seed.values())
+        leak = interval([np.max(run[key]) for run in runs])  # of a list, its best epoch
+        value, ends, _, right = shown[setting.name]
+        wanted = [leak.mean, leak.low, min(leak.high, 1)]
+        assert numbers_in(f"{value} {ends}") == pytest.approx(wanted, abs=6e-4)
+        scale = 100 if quality == "accuracy" else 1
+        wanted = pytest.approx(scale * mean(r[quality] for r in runs), abs=0.06)
+        assert float(right.removesuffix(" %")) == wanted
+        if setting.name == "2 bits" and part == leakage.UP:
+            red = tab.evaluate(
+                "() => { const c = document.getElementById('guesses'), pixels = c.getContext('2d')"
+                ".getImageData(0, 0, c.width, c.height).data;"
+                " return [...pixels].filter((_, i) => i % 4 === 0); }"
+            )
+            stored = np.frombuffer(base64.b64decode(by_seed[0]["shown"]), np.uint8)
+            wide = stored.reshape(10, 28, 28).transpose(1, 0, 2).reshape(28, 280)
+            assert np.abs((255 - np.array(red)).reshape(28, 280) - wide.astype(int)).max() <= 8
+
+
+def test_the_page_of_a_codec_shows_what_python_measured(open_page: Open) -> None:
+    table = export.codec_table(export.recorded())
+    tab = open_page("codec", "#tensor=gradient")
+    for bits, kept, entropy in ((1, 7, False), (4, 4, True)):
+        slide(tab, "bits", table["bits"].index(bits))
+        slide(tab, "kept", kept)
+        tab.set_checked("#entropy", entropy)
+        key = f"{table['fractions'][kept]:g}/{bits}"
+        plain, coded, nominal, _, *errors, num, _ = table["tensors"]["gradient"]["stops"][key]
+        shown = cells(tab, "numbers")
+        assert shown[2][2] == f"{coded if entropy else plain:,}"
+        assert shown[1][1] == f"{nominal:.2f}"
+        assert [float(shown[row][1]) for row in (4, 5)] == pytest.approx(errors, rel=0.06)
+        assert shown[6][1] == f"{num:,}"
+        assert ("worse than sending nothing" in tab.inner_text("#said")) == (errors[0] > 1)
+        assert tab.inner_text("#leak") == "not run"
+    tab.select_option("#tensor", "activation")
+    slide(tab, "kept", 7)
+    *share, num = table["leaks"]["1/4"]
+    wanted = [*(pytest.approx(100 * each, abs=0.051) for each in share), num]
+    assert numbers_in(tab.inner_text("#leak")) == wanted
+
+
+def test_the_advisor_shows_what_python_says(open_page: Open) -> None:
+    tab = open_page("advisor", "#clients=500&parameters=1000000&share=0.1&epochs=1&rounds=1")
+    names: dict[str, Any] = {}
+    exec(tab.inner_text("#code").replace("advise(model", "told = advise(model"), names)
+    told = names["told"]
+    shown = cells(tab, "numbers")
+    methods = (told.split, told.federated, told.large_batch_sgd)
+    assert [row[2] for row in shown] == [amount("nbytes", m.nbytes) for m in methods]
+    assert f"from {told.crossover_clients:,} clients on" in tab.inner_text("#said")
+    for row, method in zip(shown, methods, strict=True):
+        record = {"nbytes": method.nbytes, "num_waits": int(row[3].replace(",", ""))}
+        seconds = seconds_on(record, rate=100e6 / 8, latency=0.02)  # as the sliders begin
+        assert row[4] == tab.evaluate("v => explore.seconds(v)", seconds)
