@@ -1,6 +1,5 @@
 """tools/make_slides.py: a heading begins a slide, solutions stay away, nbconvert writes it."""
 
-import re
 import sys
 from pathlib import Path
 
@@ -34,19 +33,9 @@ def test_a_heading_begins_a_slide_and_what_is_too_long_goes_below():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["01_vanilla_splitnn", "08_what_leaks", "11_language_models"])
-def test_notebooks_become_slides(name, tmp_path):
-    path = make_slides.make(ROOT / "notebooks" / f"{name}.ipynb", tmp_path)
-    html = path.read_text(encoding="utf-8")
+def test_a_notebook_becomes_slides(tmp_path):
+    html = make_slides.make(ROOT / "notebooks" / "01_vanilla_splitnn.ipynb", tmp_path).read_text()
     assert "reveal.js" in html
-    headings = re.findall(
-        r"^## (.+)$",
-        make_slides.nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
-        .cells[5]
-        .source,
-        re.MULTILINE,
-    )
     assert html.count("<section") > 20
     assert "data:image/png;base64," in html
     assert "<summary>Solution</summary>" not in html
-    assert all(heading.split("`")[0][:20] in html for heading in headings)

@@ -3,7 +3,7 @@
 
    Twins: models.splitnn_mlp, train_split, train_async with a LossGate, fedavg. A training is an iterator of events, with
    no more work between two than one batch. Random numbers are not numpy's, so a training is one of another seed;
-   tests/explore/test_trainer.py compares steps from equal weights, and accuracies over seeds. */
+   tests/explore/test_formulas.py compares steps from equal weights. */
 "use strict";
 
 explore.makeTrainer = (wire) => {

@@ -1,5 +1,5 @@
 /* What a codec of the playground does to a message: which values arrive, and how many bytes it has. The codecs are
-   Pipeline([TopK(kept)], [Quantize(bits)]) and ErrorFeedback of it. tests/explore/test_wire.py holds values and
+   Pipeline([TopK(kept)], [Quantize(bits)]) and ErrorFeedback of it. tests/explore/test_formulas.py holds values and
    sizes equal to Python's.
 
    Not here: the bytes themselves, which nobody reads in this page; entropy coders, random rounding and all other
