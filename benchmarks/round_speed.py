@@ -1,7 +1,7 @@
-"""Seconds of a FedAvg round in several frameworks; loop or vmap; memory over clients.
+"""Seconds of a FedAvg round in several frameworks; how many learn at once; memory over clients.
 
     python -m benchmarks.round_speed             # with the frameworks that are installed
-    python -m benchmarks.round_speed --choice    # one by one or at once, by size of the model
+    python -m benchmarks.round_speed --choice    # how many clients at once, by size of the model
     python -m benchmarks.round_speed --growth    # 10 to 10,000 clients, 100 of them in a round
 
 A round: 10 clients of 100 samples, batch 20, one epoch, then the weighted mean; nothing is encoded.
@@ -21,7 +21,6 @@ import statistics
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -38,9 +37,7 @@ from torch import Tensor, nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
-from fltoolkit.federated import Local, fedavg, local_update, local_update_lean
-from fltoolkit.federated.client import batch_indices
-from fltoolkit.federated.many_at_once import _together, clients_at_once, local_updates
+from fltoolkit.federated import Local, fedavg, local_update, local_updates
 from fltoolkit.models import mcmahan_2nn, mcmahan_cnn, seeded
 from fltoolkit.trees import Tree, weighted_mean
 
@@ -349,17 +346,15 @@ PEERS: dict[str, tuple[Callable[[str], Rounds], str]] = {
 
 
 def round_table(name: str, passes: int, num_rounds: int, device: str, peers: Sequence[str]) -> None:
-    one, lean = partial(in_turn, local_update), partial(in_turn, local_update_lean)
+    one = partial(in_turn, local_update)
     works: dict[str, Rounds] = {
         "plain PyTorch loop": plain_loop(name),
         "local_update": ours(name, one, device),
-        "local_update_lean": ours(name, lean, device),
-        "local_updates, all 10 at once": ours(name, partial(local_updates, chunk=10), device),
-        "local_updates, as it chooses": ours(name, local_updates, device),
+        "local_updates": ours(name, local_updates, device),
     }
     if name == "CNN":
-        works["lean, channels_last (*)"] = ours(name, lean, device, last=True)
-        works["lean, channels_last, bf16 (*)"] = ours(name, lean, device, last=True, bf16=True)
+        works["channels_last (*)"] = ours(name, one, device, last=True)
+        works["channels_last, bf16 (*)"] = ours(name, one, device, last=True, bf16=True)
     for peer in peers:
         make, pip = PEERS[peer]
         try:
@@ -406,76 +401,46 @@ def taking_turns(
 
 
 def choice_table(repeats: int, device: str) -> None:
-    """CPU time of local training (wall time on a GPU), one client after the other being 1."""
+    """CPU time of local training (wall time on a GPU), `local_update` in turn being 1."""
     clock = time.process_time if device == "cpu" else time.perf_counter
-    models: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
-        "64-10": (lambda: mlp(64, 10), (64,)),
-        "64-32-10": (lambda: mlp(64, 32, 10), (64,)),
-        "784-50-10": (lambda: mlp(784, 50, 10), (784,)),
-        "784-100-10": (lambda: mlp(784, 100, 10), (784,)),
-        "784-200-10": (lambda: mlp(784, 200, 10), (784,)),
-        "784-500-500-10": (lambda: mlp(784, 500, 500, 10), (784,)),
-        "LeNet": (lenet, (1, 28, 28)),
+    models = {
+        "64-10": (64, 10),
+        "64-32-10": (64, 32, 10),
+        "784-50-10": (784, 50, 10),
+        "784-100-10": (784, 100, 10),
+        "784-200-200-10": (784, 200, 200, 10),
+        "784-500-500-10": (784, 500, 500, 10),
     }
-    print("\nLocal training: time relative to local_update_lean, one client after the other;")
-    print("unlike: 51 to 150 samples a client, three epochs. Together: clients a step, on average")
-    print(
-        f"{'':16s}{'kB':>8s}{'clients':>9s}{'':>8s}{'together':>10s}{'plain':>8s}{'at once':>9s}"
-        f"{'by 16':>8s}{'default':>9s}"
-    )
-    for name, (make, shape) in models.items():
-        module = make().to(device)
+    chunks = (1, 4, 16, 64, None)
+    print("\nLocal training: time relative to local_update, one client after the other;")
+    print("unlike: 51 to 150 samples a client, three epochs. Columns: how many learn at once")
+    head = "".join(f"{chunk or 'default':>9}" for chunk in chunks)
+    print(f"{'':16s}{'kB':>8s}{'clients':>9s}{'':>8s}{head}")
+    for name, widths in models.items():
+        module = mlp(*widths).to(device)
         start = module.state_dict()
         for num_clients, unlike in product((4, 10, 100), (False, True)):
             sizes = [51 + 37 * k % 100 if unlike else NUM_SAMPLES for k in range(num_clients)]
             data = [
-                tuple(t.to(device) for t in client_data(shape, k, size))
+                tuple(t.to(device) for t in client_data(widths[:1], k, size))
                 for k, size in enumerate(sizes)
             ]
             how = replace(HOW, epochs=3 if unlike else 1)
-            plans = [deque(batch_indices(size, how)) for size in sizes]
-            together = sum(map(len, plans)) / sum(1 for _ in _together(plans))
-            default = clients_at_once(module, sizes, how)
             args = (module, [start] * num_clients, data, how)
-            ways = {
-                "lean": partial(in_turn, local_update_lean, *args),
-                "plain": partial(in_turn, local_update, *args),
-                "at once": partial(local_updates, *args, chunk=64),
-                "by 16": partial(local_updates, *args, chunk=16),
-            }
-            taken: dict[str, list[float]] = {way: [] for way in ways}
+            ways: dict[Any, Callable] = {"plain": partial(in_turn, local_update, *args)}
+            ways |= {chunk: partial(local_updates, *args, chunk=chunk) for chunk in chunks}
+            taken: dict[Any, list[float]] = {way: [] for way in ways}
             for turn in range(repeats + 1):
                 for way in random.Random(turn).sample(list(ways), len(ways)):
                     began = clock()
                     ways[way](seeds=range(num_clients))
                     if turn:  # the first only warms up
                         taken[way].append(clock() - began)
-            middle = {way: statistics.median(values) for way, values in taken.items()}
-            plain, many, some = (middle[w] / middle["lean"] for w in ("plain", "at once", "by 16"))
+            plain, *others = (statistics.median(values) for values in taken.values())
             kb = sum(tensor.nbytes for tensor in start.values()) / 1000
-            print(
-                f"{name:16s}{kb:8.1f}{num_clients:9d}{'unlike' if unlike else 'alike':>8s}"
-                f"{together:10.1f}{plain:8.2f}{many:9.2f}{some:8.2f}{default:9d}"
-            )
-
-
-def lenet() -> nn.Sequential:
-    with seeded(0):
-        return nn.Sequential(
-            nn.Conv2d(1, 6, 5, padding=2),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(6, 16, 5),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Flatten(),
-            nn.Linear(400, 120),
-            nn.ReLU(),
-            nn.Linear(120, 84),
-            nn.ReLU(),
-            nn.Linear(84, 10),
-            nn.LogSoftmax(dim=1),
-        )
+            kind = "unlike" if unlike else "alike"
+            row = "".join(f"{other / plain:9.2f}" for other in others)
+            print(f"{name:16s}{kb:8.1f}{num_clients:9d}{kind:>8s}{row}")
 
 
 def growth(num_clients: int, compressed: bool) -> None:
@@ -518,7 +483,7 @@ def growth_table() -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--choice", action="store_true", help="one by one or at once")
+    parser.add_argument("--choice", action="store_true", help="how many clients at once")
     parser.add_argument("--growth", action="store_true", help="10 to 10,000 clients")
     parser.add_argument("--models", nargs="+", default=list(SHAPES), choices=list(SHAPES))
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=list(PEERS))

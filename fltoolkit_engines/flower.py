@@ -21,7 +21,8 @@ import fltoolkit
 from fltoolkit.channel import Channel, Delivery
 from fltoolkit.codecs.base import Codec, walk
 from fltoolkit.codecs.difference import Difference
-from fltoolkit.federated.client import Local, LocalUpdate, local_update_lean
+from fltoolkit.federated.client import Local, LocalUpdate
+from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.rounds import fedavg
 from fltoolkit.federated.server import SERVER
 from fltoolkit.federated.workers import Fleet, send_update
@@ -144,7 +145,7 @@ class Letters(Channel):
 
 
 def client_app(setup: "Callable[[Context], ClientSetup]") -> "ClientApp":
-    """A ClientApp that learns by `local_update_lean` and sends what `fedavg`'s clients send.
+    """A ClientApp that learns by `local_updates` and sends what `fedavg`'s clients send.
 
     What its codecs remember, such as residuals, stays in the node's state.
 
@@ -194,12 +195,8 @@ def _learn(client: ClientSetup, channel: Letters, letter: Mapping[str, Any]) -> 
     start = channel.send(SERVER, client.name, letter["kind"], {})
     how = {name: letter[name] for name in HOW if name in letter}
     local = Local(how.pop("batch_size", None), **how, loss_fn=client.loss_fn)
-    update: LocalUpdate | FloatingPointError
-    try:
-        seed = int(letter["seed"])
-        update = local_update_lean(client.model, start, client.x, client.y, local, seed=seed)
-    except FloatingPointError as error:
-        update = error
+    samples, seeds = [(client.x, client.y)], [int(letter["seed"])]
+    (update,) = local_updates(client.model, [start], samples, local, seeds=seeds, chunk=1)
     send_update(client.name, SERVER, update, channel)
     return channel.out.pop(SERVER), update.loss if isinstance(update, LocalUpdate) else math.nan
 
@@ -263,7 +260,7 @@ def _check(server: ServerSetup) -> None:
     """Raise ValueError for settings and codecs that cannot be used over Flower."""
     if (central := server.settings.get("server")) and (central.tune or central.name != SERVER):
         raise ValueError(f"{central}: over Flower there is no tune and no other name: leave it out")
-    if (local := server.settings.get("local")) is not None and not local.plain:
+    if (local := server.settings.get("local")) and (local.optimizer or local.clip_norm):
         raise ValueError(
             f"{local}: over Flower clients take steps of plain SGD, so give Local(lr=...) without "
             "clip_norm"

@@ -1,7 +1,7 @@
 """Federated learning: a server and many clients train one model, compressed both ways.
 
-    client      what a client does alone: a plain function, and a faster one with equal results
-    many_at_once  the training of many clients in one vectorized computation
+    client      what a client does alone: a plain function, as in the papers
+    many_at_once  the same for many clients, faster, with the steps of linear layers written out
     server      how a mean update changes the server's model
     clock       how long clients take, in virtual time, and how much late updates count
     means       how the updates of a round become one
@@ -9,7 +9,7 @@
     workers     clients, their training and their updates, as one value
     rounds      federated averaging, round by round
 
-`_dense` writes out the steps of linear layers. Notebooks 04 to 06 derive this room.
+Notebooks 04 to 06 derive this room.
 """
 
 import lazy_loader as lazy

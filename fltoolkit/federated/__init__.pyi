@@ -1,7 +1,6 @@
 from .client import Local as Local
 from .client import LocalUpdate as LocalUpdate
 from .client import local_update as local_update
-from .client import local_update_lean as local_update_lean
 from .clock import Arrivals as Arrivals
 from .clock import Backlog as Backlog
 from .clock import Clock as Clock

@@ -1,7 +1,6 @@
 """What a client does alone: it starts from the model it was sent, and trains on its own samples.
 
-Three functions compute the same numbers: `local_update` follows the paper, `local_update_lean` does
-the same arithmetic with less overhead, and `local_updates` trains many clients at once.
+Not here: many clients at once, which is faster and gives the same numbers (many_at_once.py).
 """
 
 import copy
@@ -18,10 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from fltoolkit.party import (
+    SGD,
     LossFn,
     check_one_number,
     check_targets,
-    in_mode,
     takes_log_probabilities,
 )
 from fltoolkit.shapes import Int64, Shaped
@@ -103,43 +102,31 @@ class Local:
                 f"lr={self.lr} and optimizer={self.optimizer}: give exactly one of them, lr for "
                 "plain SGD or optimizer=lambda params: torch.optim.AdamW(params, lr=1e-3)"
             )
-        for name, needed in (
-            ("lr", "the learning rate must be above 0 and finite, e.g. 0.1"),
-            ("clip_norm", "the longest gradient, above 0 and finite, or None"),
-        ):
-            if (value := getattr(self, name)) is not None:
-                check_real(name, value)
-                if not 0 < value < math.inf:
-                    raise ValueError(f"{name}={value}: {needed}")
-        check_real("prox", self.prox)
+        if self.lr is not None and not 0 < self.lr < math.inf:
+            raise ValueError(
+                f"lr={self.lr}: the learning rate must be above 0 and finite, e.g. 0.1"
+            )
+        if self.clip_norm is not None and not 0 < self.clip_norm < math.inf:
+            raise ValueError(
+                f"clip_norm={self.clip_norm}: the longest gradient, above 0 and finite, or None"
+            )
         if not 0 <= self.prox < math.inf:
             raise ValueError(
                 f"prox={self.prox}: must be finite and at least 0, which is plain FedAvg"
             )
         check_function("loss_fn", self.loss_fn)
-        if self.optimizer is not None:
-            _check_optimizer(self.optimizer)
-        self._check_needs_optimizer()
-
-    def _check_needs_optimizer(self) -> None:
-        if self.schedule is not None:
-            check_function("schedule", self.schedule)
-            if self.optimizer is None:
-                raise ValueError(
-                    "schedule needs an optimizer of torch, which keeps count of its steps: give "
-                    "optimizer=partial(torch.optim.SGD, lr=...) in place of lr"
-                )
-            _factor(self.schedule, 0)
-        if self.keep_state and self.optimizer is None:
-            raise ValueError(
-                "keep_state=True: plain SGD has no state to keep. Give optimizer=, for example "
-                "lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.9)"
+        if isinstance(self.optimizer, torch.optim.Optimizer):
+            raise TypeError(
+                f"optimizer is a finished {type(self.optimizer).__name__}, and each client needs "
+                "its own: give what makes one, for example lambda params: "
+                "torch.optim.AdamW(params, lr=1e-3)"
             )
-
-    @property
-    def plain(self) -> bool:
-        """Whether it is SGD with one learning rate and nothing else, which has faster code."""
-        return self.optimizer is None and self.clip_norm is None
+        if self.optimizer is None and (self.schedule is not None or self.keep_state):
+            raise ValueError(
+                f"schedule={self.schedule}, keep_state={self.keep_state}: plain SGD keeps no state "
+                "and no count of its steps. Give optimizer=partial(torch.optim.SGD, lr=...) in "
+                "place of lr"
+            )
 
 
 class LocalUpdate(NamedTuple):
@@ -199,100 +186,27 @@ def local_update(
     """
     start = filled(module, start)
     check_settings(module, [start], [(x, y)], local)
-    batches = batch_indices(len(y), local, seed)
     model = copy.deepcopy(module)
     model.load_state_dict(start)
     model.train()
     params: list[Tensor] = [param for param in model.parameters() if param.requires_grad]
     first = [param.detach().clone() for param in params] if local.prox else []
     optimizer = make_optimizer(local, params, state)
-    device = params[0].device
-    losses = []
+    device, losses = params[0].device, []
     with seeded_layers(seed, device):
-        for rows in batches:
+        for rows in batch_indices(len(y), local, seed):
             loss = loss_of(local.loss_fn, model(x[rows].to(device)), y[rows].to(device))
             if not math.isfinite(value := loss.item()):
                 raise _diverged(f"the local loss is {value}")
             losses.append(value)
-            if local.prox:
-                pairs = zip(params, first, strict=True)
-                loss = loss + local.prox / 2 * sum((w - w0).square().sum() for w, w0 in pairs)
             optimizer.zero_grad()
             loss.backward()
+            for param, w0 in zip(params, first, strict=False):
+                if param.grad is not None:  # the gradient of prox/2 |w - w0|^2
+                    param.grad.add_(param.detach() - w0, alpha=local.prox)
             take_step(optimizer, params, local)
     update = finished(start, sent_entries(model), losses, len(y), local)
     return update._replace(state=optimizer.state_dict() if local.keep_state else None)
-
-
-def local_update_lean(
-    module: nn.Module,
-    start: Tree,
-    x: Shaped[Tensor, "num_samples ..."],
-    y: Shaped[Tensor, "num_samples ..."],
-    local: Local,
-    *,
-    seed: int,
-    state: dict[str, Any] | None = None,
-) -> LocalUpdate:
-    """`local_update` in less time: bit-equal without ``prox``, up to rounding with it.
-
-    The function trains ``module`` itself and not a copy, and restores it afterwards, also after an
-    error. Two threads must not use one module. With an optimizer other than plain SGD, or with
-    ``clip_norm``, it calls `local_update`. ``python -m benchmarks.round_speed`` measures its time.
-
-    >>> start = {"weight": torch.zeros(1, 1)}
-    >>> local = Local(batch_size=2, lr=0.25, epochs=1, loss_fn=nn.functional.mse_loss)
-    >>> model, ones = nn.Linear(1, 1, bias=False), torch.ones(4, 1)
-    >>> local_update_lean(model, start, ones, ones, local, seed=0).delta
-    {'weight': tensor([[0.7500]])}
-    """
-    if local.lr is None or not local.plain:
-        return local_update(module, start, x, y, local, seed=seed, state=state)
-    start = filled(module, start)
-    check_settings(module, [start], [(x, y)], local)
-    batches, lr, prox = batch_indices(len(y), local, seed), local.lr, local.prox
-    params: list[Tensor] = [param for param in module.parameters() if param.requires_grad]
-    device = params[0].device
-    x, y = x.to(device), y.to(device)
-
-    def step(rows: Tensor) -> Tensor:  # a function, so that its gradients are freed when it ends
-        loss = loss_of(local.loss_fn, module(x.index_select(0, rows)), y.index_select(0, rows))
-        grads = torch.autograd.grad(loss, params, allow_unused=True, materialize_grads=True)
-        descend(params, grads, first, lr, prox)
-        return loss.detach()
-
-    with in_mode(True, module), _borrowed(module, start), seeded_layers(seed, device):
-        first = [param.detach().clone() for param in params] if prox else []
-        losses = [step(rows.to(device)) for rows in batches]
-        return finished(start, sent_entries(module), torch.stack(losses).tolist(), len(y), local)
-
-
-@torch.no_grad()
-def descend(
-    params: list[Tensor], grads: tuple[Tensor, ...], first: list[Tensor], lr: float, prox: float
-) -> None:
-    """``w <- w - lr (gradient + prox (w - w0))``, in place."""
-    if prox:
-        grads = torch._foreach_add(grads, torch._foreach_sub(params, first), alpha=prox)
-    torch._foreach_add_(params, grads, alpha=-lr)
-
-
-@contextmanager
-def _borrowed(module: nn.Module, start: Tree) -> Iterator[None]:
-    """Inside this context the module trains on a copy of ``start``; afterwards it is restored."""
-    own: Tree = dict(module.named_parameters(remove_duplicate=False))
-    own.update(module.named_buffers(remove_duplicate=False))
-    kept = [(tensor, tensor.data) for tensor in own.values()]
-    buffers = [(part._buffers, dict(part._buffers)) for part in module.modules()]
-    try:
-        for name, tensor in own.items():  # a buffer that is not in the state_dict keeps its values
-            tensor.data = torch.empty_like(tensor.data).copy_(start.get(name, tensor.data))
-        yield
-    finally:
-        for tensor, data in kept:
-            tensor.data = data
-        for current, before in buffers:  # the forward pass may have replaced a buffer
-            current.update(before)
 
 
 def outcome_of(train: Callable, *args: Any, **how: Any) -> LocalUpdate | FloatingPointError:
@@ -303,7 +217,7 @@ def outcome_of(train: Callable, *args: Any, **how: Any) -> LocalUpdate | Floatin
         return error
 
 
-# ---- What the three share -----------------------------------------------------------------------
+# --------------------------------------------------------------------- parts that others use, too
 
 
 def loss_of(loss_fn: LossFn, output: Tensor, y: Tensor) -> Tensor:
@@ -413,26 +327,18 @@ def take_step(optimizer: torch.optim.Optimizer, params: Sequence[Tensor], local:
     if local.schedule is None:
         optimizer.step()
         return
-    num_steps = optimizer.param_groups[0].setdefault(_NUM_STEPS, 0)
-    factor = _factor(local.schedule, num_steps)
+    count = optimizer.param_groups[0]  # its entries are saved with the optimizer's state
+    num_steps = count.setdefault("num_steps", 0)
+    factor = local.schedule(num_steps)
+    if not 0 <= factor < math.inf:
+        raise ValueError(
+            f"schedule({num_steps})={factor}: the factor of the learning rate, finite and at least "
+            "0"
+        )
     for group in optimizer.param_groups:
         group["lr"] = factor * group.setdefault("initial_lr", group["lr"])
     optimizer.step()
-    optimizer.param_groups[0][_NUM_STEPS] = num_steps + 1  # saved with the optimizer's state
-
-
-_NUM_STEPS = "num_steps"
-
-
-def _factor(schedule: Schedule, step: int) -> float:
-    """The schedule's factor. Raises ValueError if it is negative, infinite or NaN."""
-    factor = schedule(step)
-    check_real(f"schedule({step})", factor)
-    if not 0 <= factor < math.inf:
-        raise ValueError(
-            f"schedule({step})={factor}: the factor of the learning rate, finite and at least 0"
-        )
-    return factor
+    count["num_steps"] = num_steps + 1
 
 
 def make_optimizer(
@@ -440,7 +346,7 @@ def make_optimizer(
 ) -> torch.optim.Optimizer:
     """The optimizer of a client or worker, with the state that it has kept."""
     if local.optimizer is None:
-        return torch.optim.SGD(params, lr=local.lr or 0.0)
+        return SGD(params, lr=local.lr or 0.0)
     optimizer = local.optimizer(params)
     if state is not None:
         optimizer.load_state_dict(copy.deepcopy(state))  # torch would move the tensors given here
@@ -468,9 +374,6 @@ def check_settings(
             raise ValueError(f"start does not fit the module; in one of them only: {listed}")
 
 
-# ---- Checks of values ----------------------------------------------------------------------------
-
-
 def check_count(name: str, value: Any) -> None:
     """Raise unless the value is a whole number of 1 or more, or None."""
     if value is None:
@@ -481,12 +384,6 @@ def check_count(name: str, value: Any) -> None:
         raise ValueError(f"{name}={value}: must be at least 1")
 
 
-def check_real(name: str, value: Any) -> None:
-    """Raise unless the value is a number. NaN passes: the caller must compare it next."""
-    if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        raise TypeError(f"{name}={value!r} is a {type(value).__name__}: give a number")
-
-
 def check_function(name: str, value: Any) -> None:
     """Raise if the value cannot be called, or if it is a class and not an object of it."""
     if isinstance(value, type):
@@ -494,17 +391,3 @@ def check_function(name: str, value: Any) -> None:
         raise TypeError(f"{name}={called} is a class: make an object of it, {value.__name__}(...)")
     if not callable(value):
         raise TypeError(f"{name}={value!r}: must be something to call, a function for example")
-
-
-def _check_optimizer(make: MakeOptimizer) -> None:
-    """Try the optimizer on one parameter, so that errors are raised before the first round."""
-    advice = "give what makes one, for example lambda params: torch.optim.AdamW(params, lr=1e-3)"
-    if isinstance(make, torch.optim.Optimizer):
-        raise TypeError(
-            f"optimizer is a finished {type(make).__name__}, and each client needs its own: "
-            + advice
-        )
-    if not callable(make):
-        raise TypeError(f"optimizer={make!r}: {advice}")
-    if not isinstance(made := make([nn.Parameter(torch.zeros(1))]), torch.optim.Optimizer):
-        raise TypeError(f"optimizer={make!r} makes {made!r}, which is no optimizer: {advice}")

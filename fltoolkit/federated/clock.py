@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fltoolkit.federated.client import check_count, check_function, check_real
+from fltoolkit.federated.client import check_count, check_function
 from fltoolkit.trees import Tree
 
 
@@ -217,7 +217,6 @@ class Arrivals:
 
     def __post_init__(self) -> None:
         check_count("wait_for", self.wait_for)
-        check_real("timeout", self.timeout)
         if not self.timeout > 0:
             raise ValueError(f"timeout={self.timeout}: give virtual seconds above 0")
         check_function("staleness", self.staleness)

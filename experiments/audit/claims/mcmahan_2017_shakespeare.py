@@ -9,7 +9,7 @@ from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, judged, spread, times
 from fltoolkit import Channel, Party, evaluate, fedavg
 from fltoolkit.data import partition_iid
-from fltoolkit.federated import Fleet, Local, local_update_lean
+from fltoolkit.federated import Local
 from fltoolkit.models import seeded
 from fltoolkit_research.data import Text, load_text
 
@@ -51,12 +51,6 @@ def clients_of(name: str, seed: int, quick: bool) -> dict[str, tuple[Tensor, Ten
     return {f"client_{k}": (x[part], y[part]) for k, part in enumerate(parts)}
 
 
-def in_turn(model, starts, data, local, *, seeds):
-    """Train one client after the other: an LSTM has no rule for many at once."""
-    each = zip(starts, data, seeds, strict=True)
-    return [local_update_lean(model, start, *xy, local, seed=seed) for start, xy, seed in each]
-
-
 def measure_of(name: str):
     """Rounds and bytes to the target; 0 rounds where it is never reached."""
 
@@ -68,7 +62,7 @@ def measure_of(name: str):
         server, reached = Party("server", model, loss_fn=nn.NLLLoss()), 0
         how = {"rounds": 1 if quick else ROUNDS, "cohort": 1 if quick else COHORT, "seed": seed}
         local = Local(10, lr=LR, epochs=1)
-        for record in fedavg(model, Fleet(clients, in_turn), Channel(), local=local, **how):
+        for record in fedavg(model, clients, Channel(), local=local, **how):
             accuracy = float(evaluate([server], x_test, y_test)["accuracy"])
             if accuracy >= TARGET:
                 reached = int(record["round"]) + 1
