@@ -38,20 +38,12 @@ from fltoolkit_research.federated.asynchronous import AsyncServer
 from fltoolkit_research.federated.asynchronous import fedasync as train_fedasync
 from fltoolkit_research.federated.asynchronous import fedbuff as train_fedbuff
 from fltoolkit_research.federated.data_parallel import ddp as train_ddp
-from fltoolkit_research.federated.decoupled_momentum import demo as train_demo
-from fltoolkit_research.federated.decoupled_momentum import dion as train_dion
 from fltoolkit_research.federated.exchange import AllGather, Ring, ThroughServer
-from fltoolkit_research.federated.gossip import noloco as train_noloco
-from fltoolkit_research.federated.gossip import sparta as train_sparta
 from fltoolkit_research.federated.local_steps import Stream
 from fltoolkit_research.federated.local_steps import des_loc as train_des_loc
 from fltoolkit_research.federated.local_steps import diloco as train_diloco
 from fltoolkit_research.federated.local_steps import streaming_diloco as train_streaming
-from fltoolkit_research.federated.muon import muon_for
 from fltoolkit_research.federated.privacy import GaussianDP
-from fltoolkit_research.federated.zeroth_order import Directions
-from fltoolkit_research.federated.zeroth_order import decomfl as train_decomfl
-from fltoolkit_research.federated.zeroth_order import fedkseed as train_fedkseed
 from fltoolkit_research.local_loss import train_local_loss
 from fltoolkit_research.protocol import (
     AMOUNT,
@@ -264,17 +256,6 @@ single_of = partial(local_of, steps=1)
 """One step between two messages."""
 
 
-def directions_of(task: Task) -> Local:
-    """A single step, whose hidden matrices move along given directions, as `dion` needs it."""
-    optimizer = muon_for(task.layers, momentum=None, lr=task.lr, **settings_given(task, "adamw_lr"))
-    return Local(task.batch_size, optimizer=optimizer, steps=1, loss_fn=task.loss_fn)
-
-
-def noloco_step_of(task: Task) -> tuple[float, float]:
-    """Learning rate and momentum of the outer step of `noloco`; by default its authors'."""
-    return task.settings.get("lr", 0.7), task.settings.get("momentum", 0.5)
-
-
 def batches_at_once(task: Task) -> int:
     """The steps in a pass over the samples, when each worker takes a batch at the same time."""
     return math.ceil(len(task.data.y_train) / (task.batch_size * task.num_clients))
@@ -384,28 +365,12 @@ def rounds_only(experiment: Any) -> None:
         )
 
 
-def plain_sgd_only(experiment: Any) -> None:
-    """Raise ValueError for an optimizer: what the clients send says nothing about its state."""
-    tested_once(experiment)
-    if experiment.optimizer:
-        raise ValueError(
-            f"optimizer={experiment.optimizer!r}: {experiment.protocol} makes its own steps, with "
-            "lr. Leave optimizer out"
-        )
-
-
 def has(name: str, experiment: Any) -> None:
     """Raise ValueError for settings that lack one that the protocol needs."""
     tested_once(experiment)
     if name not in experiment.settings:
         words = experiment.method.settings[name].words
         raise ValueError(f"settings lack {name}, which {experiment.protocol} needs: {words}")
-
-
-def has_rank(experiment: Any) -> None:
-    """Raise ValueError for settings without a rank, the number of directions of a matrix."""
-    plain_sgd_only(experiment)
-    has("rank", experiment)
 
 
 def all_samples_everywhere(experiment: Any) -> None:
@@ -488,7 +453,6 @@ STALENESS = Setting(
 )
 PRIVACY = value_of("noise such as GaussianDP(clip=1.0, noise_multiplier=0.5)", GaussianDP)
 EXCHANGE = value_of("ThroughServer(), AllGather() or Ring()", ThroughServer | AllGather | Ring)
-DIRECTIONS = value_of("directions such as Directions(8)", Directions)
 STREAM = value_of("a stream such as Stream(4, overlap=1)", Stream)
 MOMENTS = Setting(
     "entries of the optimizer's state with numbers of rounds, such as {'exp_avg': 3}",
@@ -501,7 +465,7 @@ LOCAL = {"local_epochs": COUNT, "local_steps": COUNT, "prox": AMOUNT, "keep_stat
 LATE = {"staleness": STALENESS, "clock": CLOCK}
 COHORT = {"cohort_size": COUNT, "wait_for": COUNT, "timeout": AMOUNT}
 THROUGH, SERVER = {"through": CODEC}, {"server_optimizer": OPTIMIZER}
-STEPS, ALONG = {"local_steps": COUNT, "keep_state": FLAG}, {"along": DIRECTIONS}
+STEPS = {"local_steps": COUNT, "keep_state": FLAG}
 
 
 def among_workers(
@@ -509,38 +473,27 @@ def among_workers(
     train: Callable[..., Iterator[Record]],
     settings: Mapping[str, Setting],
     *,
-    sends: Sequence[str] = ("model", "update"),
     local: Callable[[Task], Local] = inner_of,
     check: Callable[[Any], None] = tested_once,
-    counted: bool = True,
-    **own: Callable[[Task], Any],
 ) -> Protocol:
     """A protocol of workers who train one model together and send at the same time."""
-    every_step = local in (single_of, directions_of)
+    every_step = local is single_of
 
     def run(task: Task, channel: Channel) -> Trained:
-        for record, parties in federated(train, local=local, **own)(task, channel):
+        for record, parties in federated(train, local=local)(task, channel):
             yield record | {"step": channel.step}, parties  # it counted inner steps
 
     return Protocol(
         name,
         run,
-        sends,
+        ("model", "update"),
         settings,
         check,
         records_per_round=batches_at_once if every_step else one_record_per_round,
         together=everybody,
-        flops=workers_work if counted else None,
+        flops=workers_work,
     )
 
-
-along_seeds = partial(
-    among_workers,
-    settings={"local_steps": COUNT, "cohort_size": COUNT} | ALONG,
-    sends=("control", "update"),
-    check=plain_sgd_only,
-    counted=False,
-)
 
 PROTOCOLS = {
     protocol.name: protocol
@@ -619,31 +572,7 @@ PROTOCOLS = {
             STEPS | {"outer": OPTIMIZER, "stream": STREAM},
             check=partial(has, "stream"),
         ),
-        among_workers(
-            "noloco",
-            train_noloco,
-            STEPS | {"group": COUNT, "lr": AMOUNT, "momentum": AMOUNT},
-            sends=("model",),
-            outer=noloco_step_of,
-        ),
-        among_workers("sparta", train_sparta, STEPS | {"fraction": AMOUNT, "exchange": EXCHANGE}),
         among_workers("ddp", train_ddp, {"exchange": EXCHANGE}, local=single_of),
-        among_workers(
-            "demo",
-            train_demo,
-            {"decay": AMOUNT, "chunk": COUNT},
-            sends=("update",),
-            local=single_of,
-        ),
-        among_workers(
-            "dion",
-            train_dion,
-            {"rank": COUNT, "adamw_lr": AMOUNT, "exchange": EXCHANGE},
-            local=directions_of,
-            check=has_rank,
-        ),
-        along_seeds("decomfl", train_decomfl),
-        along_seeds("fedkseed", train_fedkseed),
         Protocol("u_shaped", u_shaped, AT_THE_CUT, THROUGH | {"tail": COUNT}, one_client),
         Protocol(
             "vertical",

@@ -20,7 +20,7 @@ from fltoolkit.split import gates
 from fltoolkit_research import codecs as more_codecs
 from fltoolkit_research import metrics
 from fltoolkit_research.data import archives
-from fltoolkit_research.federated import exchange, local_steps, privacy, zeroth_order
+from fltoolkit_research.federated import exchange, local_steps, privacy
 from fltoolkit_research.pooled import compressors, jpeg, shrink
 
 MAX_CHARACTERS = 10_000
@@ -36,7 +36,6 @@ _OTHERS = {  # each module, and those of its names that a text may hold
     server: "Yogi",
     exchange: "ThroughServer AllGather Ring",
     local_steps: "Stream",
-    zeroth_order: "Directions",
     compressors: "Distinct Smallest",
     archives: "load_cifar10",
     jpeg: "Jpeg",

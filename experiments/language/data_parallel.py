@@ -22,6 +22,8 @@ from experiments.language.task import (
     model_of,
     text_of,
 )
+from experiments.replications.decoupled_momentum import demo, dion
+from experiments.replications.gossip import noloco, sparta
 from experiments.runs import Result, digest
 from fltoolkit import Channel
 from fltoolkit.codecs import (
@@ -47,13 +49,9 @@ from fltoolkit_research.federated import (
     Stream,
     ThroughServer,
     ddp,
-    demo,
     des_loc,
     diloco,
-    dion,
     muon_for,
-    noloco,
-    sparta,
     streaming_diloco,
 )
 

@@ -25,6 +25,8 @@ from experiments.null_rows import (
     bits,
     sent_in,
 )
+from experiments.replications.drift import feddyn, scaffold
+from experiments.replications.personal import ditto, fedper, own_weights, worst_tenth
 from experiments.runs import Result
 from fltoolkit import SGD, Channel, Party, fedavg, load
 from fltoolkit.data import Dataset
@@ -33,14 +35,6 @@ from fltoolkit.history import Record
 from fltoolkit.models import seeded
 from fltoolkit.trees import Tree
 from fltoolkit_research.data import partition_shards
-from fltoolkit_research.federated import (
-    ditto,
-    feddyn,
-    fedper,
-    own_weights,
-    scaffold,
-    worst_tenth,
-)
 from fltoolkit_research.pooled import pool
 
 OWNERS, COHORT, ROUNDS, STEPS, BATCH = 20, 10, 60, 10, 12

@@ -28,13 +28,14 @@ from experiments.null_rows import (
     sent_in,
 )
 from experiments.replications.adapters import fedex_lora
+from experiments.replications.personal import own_weights
+from experiments.replications.zeroth_order import Directions, decomfl, fedkseed
 from experiments.runs import Result
 from fltoolkit import SGD, Channel, Party, fedavg, load
 from fltoolkit.codecs import Codec
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Fleet, Local, Server
 from fltoolkit.history import Record
-from fltoolkit_research.federated import Directions, decomfl, fedkseed, own_weights
 from fltoolkit_research.finetuning import FineTuned, full, lora
 from fltoolkit_research.pooled import pool
 

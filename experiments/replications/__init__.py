@@ -1,5 +1,12 @@
-"""The part of federated that is in experiments.
+"""Methods that no notebook calls and that our own pages call not worth their bytes.
 
-adaptive    compression that changes during the run
-adapters    LoRA factors of several clients, averaged exactly
+Each is one file, which stands on the package as a file of your own would. Not installed.
+
+    adaptive    compression that changes during the run
+    adapters    LoRA factors of several clients, averaged exactly
+    drift       owners who differ: steps that are corrected for it
+    personal    owners who differ: parts of a model, or a model, that stay at home
+    gossip      no server: a random partner, or a few random values of all, averaged
+    decoupled_momentum  momentum of which only the fast part is sent
+    zeroth_order  seeds and scalars in place of gradients
 """

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from experiments.replications.drift import loss_of_all, plain_rounds
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, sent_entries
 from fltoolkit.federated.samples import Clients
@@ -16,7 +17,6 @@ from fltoolkit.federated.server import SERVER
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree
-from fltoolkit_research.federated.drift import loss_of_all, plain_rounds
 from fltoolkit_research.finetuning import FineTuned
 
 

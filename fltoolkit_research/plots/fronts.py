@@ -39,13 +39,13 @@ from fltoolkit_research.store import Result
 
 SPLIT, SILENT, AVERAGED = ("o", COLORS[0]), ("D", COLORS[2]), ("^", COLORS[3])
 FEDERATED, NULL, OTHER = ("s", COLORS[1]), ("X", COLORS[5]), ("P", COLORS[4])
-AMONG_WORKERS = ("diloco", "des_loc", "streaming_diloco", "noloco", "sparta", "ddp", "demo", "dion")
+AMONG_WORKERS = ("diloco", "des_loc", "streaming_diloco", "ddp")
 SHAPES = {
     **dict.fromkeys(("split", "relay", "u_shaped", "vertical", "local_loss"), SPLIT),
     **dict.fromkeys(("split_async", "uploading"), SILENT),
     "splitfed": AVERAGED,
     **dict.fromkeys(("fedavg", "interval_averaging", "fedasync", "fedbuff"), FEDERATED),
-    **dict.fromkeys((*AMONG_WORKERS, "decomfl", "fedkseed"), FEDERATED),
+    **dict.fromkeys(AMONG_WORKERS, FEDERATED),
     **dict.fromkeys(("pooled", "alone", "nothing"), NULL),
 }
 """Mark and colour of the package's protocols; other protocols have those of `OTHER`."""

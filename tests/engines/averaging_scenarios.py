@@ -11,6 +11,7 @@ from core.federated.small import workers as workers_of
 from distributed_scenarios import PATIENCE
 from torch import nn
 
+from experiments.replications.decoupled_momentum import demo
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Entropy, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.federated import (
@@ -30,7 +31,6 @@ from fltoolkit_research.federated import (
     Stream,
     ThroughServer,
     ddp,
-    demo,
     diloco,
     streaming_diloco,
 )

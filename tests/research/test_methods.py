@@ -4,13 +4,12 @@ from functools import partial
 
 import pytest
 import torch
-from torch import nn
 
 from fltoolkit import Channel, federated, splitnn_mlp
 from fltoolkit.codecs import Entropy, Pipeline, Quantize
 from fltoolkit.federated import Local
-from fltoolkit_research import Experiment, allow, run
-from fltoolkit_research.federated import AllGather, Directions, Ring, Stream, muon_for
+from fltoolkit_research import Experiment, run
+from fltoolkit_research.federated import Ring, Stream
 from fltoolkit_research.task import Task, samples
 
 HOW = {"num_clients": 4, "num_samples": 192, "rounds": 2, "seed": 3}
@@ -21,10 +20,6 @@ ADAM = Local(32, optimizer=partial(torch.optim.AdamW, lr=0.001), steps=2, keep_s
 
 def nesterov(model):
     return torch.optim.SGD(model.parameters(), lr=0.7, momentum=0.9, nesterov=True)
-
-
-def muon(model):
-    return muon_for(model, momentum=None, lr=0.05, adamw_lr=0.002)
 
 
 # name of protocol and function: the settings of an experiment, and of the call that is the same
@@ -41,33 +36,9 @@ CASES = {
         {"local_steps": 2, "stream": "Stream(2, overlap=0)"},
         lambda m: {"rounds": 2, "local": TWO_STEPS, "stream": Stream(2, overlap=0)},
     ),
-    "noloco": (
-        {"local_steps": 2, "group": 2, "lr": 0.5, "momentum": 0.25},
-        lambda m: {"rounds": 2, "local": TWO_STEPS, "group": 2, "outer": (0.5, 0.25)},
-    ),
-    "sparta": (
-        {"fraction": 0.25, "exchange": "AllGather()"},
-        lambda m: {"rounds": 2, "local": ONE_STEP, "fraction": 0.25, "exchange": AllGather()},
-    ),
     "ddp": (
         {"exchange": "Ring()"},
         lambda m: {"steps": 4, "local": ONE_STEP, "exchange": Ring()},
-    ),
-    "demo": (
-        {"decay": 0.9, "chunk": 16},
-        lambda m: {"steps": 4, "local": ONE_STEP, "decay": 0.9, "chunk": 16},
-    ),
-    "dion": (
-        {"rank": 2, "adamw_lr": 0.002},
-        lambda m: {"steps": 4, "local": Local(32, optimizer=muon(m), steps=1), "rank": 2},
-    ),
-    "decomfl": (
-        {"local_steps": 2, "along": "Directions(2, rank=1)", "cohort_size": 2},
-        lambda m: {"rounds": 2, "local": TWO_STEPS, "along": Directions(2, rank=1), "cohort": 2},
-    ),
-    "fedkseed": (
-        {"local_steps": 2, "along": "Directions(16)"},
-        lambda m: {"rounds": 2, "local": TWO_STEPS, "along": Directions(16), "cohort": 4},
     ),
 }
 
@@ -77,8 +48,7 @@ CASES = {
 def test_an_experiment_is_the_function_called_directly(name):
     settings, how_for = CASES[name]
     more = {"optimizer": "AdamW(lr=0.001)"} if "moments" in settings else {}
-    codecs = {} if more or name == "decomfl" else {"update": Pipeline(Quantize(8), Entropy())}
-    codecs = {"model": Pipeline(Quantize(8))} if name == "noloco" else codecs
+    codecs = {} if more else {"update": Pipeline(Quantize(8), Entropy())}
     experiment = Experiment(name, settings=settings, codecs=codecs, **HOW, **more)
     assert Experiment.from_json(experiment.to_json()) == experiment
 
@@ -105,34 +75,13 @@ def test_an_experiment_is_the_function_called_directly(name):
 @pytest.mark.parametrize(
     ("protocol", "more", "why"),
     [
-        ("dion", {}, "settings lack rank, which dion needs"),
         ("streaming_diloco", {}, "a stream such as"),
-        ("dion", {"settings": {"rank": 2}, "optimizer": "Adam(lr=0.1)"}, "Leave optimizer out"),
-        ("decomfl", {"optimizer": "Adam(lr=0.1)"}, "Leave optimizer out"),
         ("des_loc", {"settings": {"moments": {"exp_avg": 0}}}, "numbers of rounds"),
         ("des_loc", {}, "settings lack moments"),
         ("diloco", {"settings": {"exchange": "Entropy()"}}, "ThroughServer"),
-        ("fedkseed", {"settings": {"along": "Directions(0)"}}, "count"),
-        ("noloco", {"evaluations": 2}, "tested once"),
+        ("diloco", {"evaluations": 2}, "tested once"),
     ],
 )
 def test_what_does_not_fit_is_said_at_once(protocol, more, why):
     with pytest.raises(ValueError, match=why):
         Experiment(protocol, num_clients=4, **more)
-
-
-def test_dion_needs_a_row_of_layers(names):
-    class Odd(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(64, 10)
-
-        def forward(self, x):
-            return nn.functional.log_softmax(self.layer(x.flatten(1)), dim=1)
-
-    def odd(*, seed):
-        return Odd()
-
-    allow(odd)
-    with pytest.raises(TypeError, match=r"nn\.Sequential"):
-        run(Experiment("dion", settings={"rank": 2}, model="odd()", **HOW))

@@ -60,15 +60,10 @@ KINDS = {
     "split_async": CUT | {"labels_up", "model_across", "control_down"},
     **dict.fromkeys(("fedavg", "interval_averaging", "fedasync", "fedbuff"), FEDERATED),
     "vertical": CUT,
-    **dict.fromkeys(("diloco", "des_loc", "streaming_diloco", "sparta", "ddp", "dion"), FEDERATED),
-    "noloco": {"model_across"},
-    "demo": {"update_across"},
-    **{name: {"control_down", "update_up"} for name in ("decomfl", "fedkseed")},
+    **dict.fromkeys(("diloco", "des_loc", "streaming_diloco", "ddp"), FEDERATED),
 }
 NEEDED = {
     "des_loc": {"moments": {"exp_avg": 2}, "keep_state": True},
-    "dion": {"rank": 2},
-    "noloco": {"group": 3},
     "streaming_diloco": {"stream": "Stream(2, overlap=0)"},
 }
 ALONE = {

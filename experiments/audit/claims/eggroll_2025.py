@@ -7,8 +7,8 @@ from experiments.audit.claim import Claim, Finding, Runs, Values, judged, spread
 from experiments.audit.measures import OF_NEWER
 from experiments.newer.seeds import BATCH, EVOLUTION, OWNERS, SLOPE_ROUNDS, SLOPES, run
 from experiments.newer.setting import SEEDS, Setting
+from experiments.replications.zeroth_order import Directions, decomfl
 from fltoolkit.federated import Local
-from fltoolkit_research.federated import Directions, decomfl
 
 RATE = 0.06  # of EGGROLL's six trials the best
 

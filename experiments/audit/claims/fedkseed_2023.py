@@ -11,9 +11,9 @@ from experiments.newer.owners import data_of, network
 from experiments.newer.seeds import FINE_TUNED, SEEDS_1024, SLOPES
 from experiments.newer.setting import SEEDS
 from experiments.null_rows import ALONE
+from experiments.replications.zeroth_order import Directions, fedkseed
 from fltoolkit import Channel
 from fltoolkit.federated import Local
-from fltoolkit_research.federated import Directions, fedkseed
 
 KILOBYTES = 18_000
 

@@ -6,30 +6,17 @@ import pytest
 import torch
 from core.federated.small import ADAM, FOUR, INNER, network, three_layers, weights
 
+from experiments.replications.decoupled_momentum import demo, dion
+from experiments.replications.drift import feddyn, scaffold
+from experiments.replications.gossip import noloco, sparta
+from experiments.replications.personal import ditto, fedper
+from experiments.replications.zeroth_order import Directions, decomfl, fedkseed
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.federated import Fleet, Local
 from fltoolkit.party import Party
-from fltoolkit_research.federated import (
-    Directions,
-    Stream,
-    ddp,
-    decomfl,
-    demo,
-    des_loc,
-    diloco,
-    dion,
-    ditto,
-    feddyn,
-    fedkseed,
-    fedper,
-    muon_for,
-    noloco,
-    scaffold,
-    sparta,
-    streaming_diloco,
-)
+from fltoolkit_research.federated import Stream, ddp, des_loc, diloco, muon_for, streaming_diloco
 
 STEP = {"local": Local(3, optimizer=ADAM, steps=1, clip_norm=0.5)}
 PLAIN = {"local": Local(4, lr=0.05, steps=3), "cohort": 2}

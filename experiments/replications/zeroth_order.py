@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from experiments.replications.drift import plain_rounds
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import (
     Local,
@@ -32,7 +33,6 @@ from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.shapes import Float, Int
 from fltoolkit.trees import Tree, weighted_mean
 from fltoolkit_research.federated.data_parallel import trainable
-from fltoolkit_research.federated.drift import plain_rounds
 
 
 @dataclass(frozen=True)

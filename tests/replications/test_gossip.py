@@ -7,10 +7,11 @@ import torch
 from core.federated.small import FOUR, INNER, network, plain_ends, weights
 from torch import nn
 
+from experiments.replications.gossip import noloco, sparta
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
 from fltoolkit.federated import Fleet, Local
-from fltoolkit_research.federated import AllGather, diloco, noloco, sparta
+from fltoolkit_research.federated import AllGather, diloco
 
 ONE = replace(INNER, steps=1)
 

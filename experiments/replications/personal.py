@@ -9,6 +9,7 @@ from dataclasses import replace
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from experiments.replications.drift import learn_corrected, loss_of_all, plain_rounds
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, check_function, filled, sent_entries, sent_names
 from fltoolkit.federated.rounds import Cohort
@@ -17,7 +18,6 @@ from fltoolkit.federated.server import SERVER, apply_update
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet, plus
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree, weighted_mean
-from fltoolkit_research.federated.drift import learn_corrected, loss_of_all, plain_rounds
 
 
 @checked_at_call

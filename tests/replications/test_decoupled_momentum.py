@@ -10,18 +10,12 @@ from core.federated.small import three_layers
 from core.federated.small import workers as some
 from torch import nn
 
+from experiments.replications.decoupled_momentum import cosines, demo, dion, from_cosines
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Pipeline, TopK
 from fltoolkit.federated import Fleet, Local
 from fltoolkit.testing import normal
-from fltoolkit_research.federated import (
-    ThroughServer,
-    cosines,
-    demo,
-    dion,
-    from_cosines,
-    muon_for,
-)
+from fltoolkit_research.federated import ThroughServer, muon_for
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 64])

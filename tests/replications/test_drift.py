@@ -7,9 +7,9 @@ import torch
 from core.federated.small import FOUR, network, trained, weights
 from torch import nn
 
+from experiments.replications.drift import feddyn, scaffold
 from fltoolkit.federated import Fleet, Local, fedavg, local_update
 from fltoolkit.federated.client import outcome_of
-from fltoolkit_research.federated import feddyn, scaffold
 
 PROTOCOLS = [scaffold, partial(feddyn, alpha=0.5)]
 

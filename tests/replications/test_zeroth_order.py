@@ -8,12 +8,11 @@ import torch
 from core.federated.small import FOUR, network
 from torch import nn
 
+from experiments.replications.zeroth_order import Directions, decomfl, direction, fedkseed, followed
 from fltoolkit.channel import Channel
 from fltoolkit.federated import Fleet, Local
 from fltoolkit.federated.client import batch_indices
 from fltoolkit.federated.workers import client_seed
-from fltoolkit_research.federated import Directions, decomfl, fedkseed
-from fltoolkit_research.federated.zeroth_order import direction, followed
 
 LOCAL = Local(4, lr=0.05, steps=3)
 

@@ -8,15 +8,9 @@ from core.federated.small import FOUR, LOCAL, network, weights
 from core.federated.small import trained as trained_once
 from torch import nn
 
+from experiments.replications.personal import ditto, fedper, normalization, own_weights, worst_tenth
 from fltoolkit.federated import Fleet, fedavg, local_update
 from fltoolkit.federated.workers import client_seed
-from fltoolkit_research.federated import (
-    ditto,
-    fedper,
-    normalization,
-    own_weights,
-    worst_tenth,
-)
 
 trained = partial(trained_once, rounds=3, cohort=3)
 
