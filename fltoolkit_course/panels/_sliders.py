@@ -66,7 +66,8 @@ def find_ipywidgets(otherwise: str) -> Any:
         import ipywidgets
     except ImportError as error:
         raise ImportError(
-            f'the panel needs ipywidgets: pip install "fltoolkit[lab]"; without it call {otherwise}'
+            'the panel needs ipywidgets: pip install "fltoolkit[lab]"; without it call '
+            f"{otherwise}"
         ) from error
     return ipywidgets
 
