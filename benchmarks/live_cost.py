@@ -42,14 +42,16 @@ class Timed(ThresholdLab):
     def begin(self, values):
         def records():
             start = time.process_time(), time.perf_counter()
-            yield from training.records
+            yield from made
             self.spent = time.process_time() - start[0], time.perf_counter() - start[1]
         training = super().begin(values)
-        return training._replace(records=records())
+        made = training.records()
+        training.records = records
+        return training
 
 def alone(lab):
     history = History()
-    for _ in history.follow(lab.begin({**lab.constants(), **lab.values}).records):
+    for _ in history.follow(lab.begin({"num_epochs": lab.num_epochs} | lab.values).records()):
         pass
 
 def in_a_thread(lab):

@@ -2,17 +2,16 @@
 
     runner      an iterator of records in a thread: start, pause, step, stop
     board       the values that describe a lab: settings, plots, strips, runs
-    scripts     a run as code: what the lab executes, and what it writes down
-    steering    settings, moves and runs
+    lab         settings, moves, runs, and a run as a script
     picture     what the picture of a lab's runs shows, as data
     layout      where each part of the picture stands
     panel       buttons and sliders around the picture
-    lab         all of it together
     threshold   asynchronous states: the lab of notebook 03
     fedavg      federated averaging: the lab of notebooks 04 to 06
     language    a language model, trained by DiLoCo: the lab of notebook 11
 
-No widgets are needed to run a lab: its methods do what the buttons do.
+What these labs train stands in train_threshold, train_fedavg and train_language: scripts print
+these files. No widgets are needed to run a lab: its methods do what the buttons do.
 """
 
 import lazy_loader as lazy

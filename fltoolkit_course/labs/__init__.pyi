@@ -11,6 +11,5 @@ from .lab import Lab as Lab
 from .language import LanguageLab as LanguageLab
 from .panel import Panel as Panel
 from .runner import Runner as Runner
-from .steering import Steering as Steering
 from .threshold import ThresholdLab as ThresholdLab
 from .threshold import WhatIf as WhatIf

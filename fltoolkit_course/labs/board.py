@@ -1,11 +1,11 @@
 """The values that describe a lab: its settings, what is drawn of it, and what happened in its runs.
 
-Not here: what changes them (steering.py).
+Not here: what changes them (lab.py).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from fltoolkit.channel import Channel
 from fltoolkit.history import History, Record
@@ -112,39 +112,40 @@ class Move(NamedTuple):
     value: Any
 
 
-class Training(NamedTuple):
-    """A training that a lab starts. It shares no object with any other run.
+class Training(Protocol):
+    """A training that a lab starts: a dataclass whose fields are the lab's settings and sizes.
 
-    >>> records = ({"step": step, "loss": 1 / step} for step in range(1, 4))
-    >>> training = Training(records, Channel(), apply=lambda key, value: None, total=3)
-    >>> next(training.records)
-    {'step': 1, 'loss': 1.0}
+    It stands in a file of its own, which the lab's script prints, and shares no object with another
+    run. Another training of the same fields sends the same bytes, if it is changed at the same
+    steps.
     """
 
-    records: Iterator[Record]
     channel: Channel
-    apply: Callable[[str, Any], object]  # (key, value): called between two records
-    total: int | None = None  # what the lab's clock (see `Steering`) shows at the end, if known
+    total: int  # what the lab's clock (see `Lab`) shows at the end
+
+    def records(self) -> Iterator[Record]:
+        """The training itself; it is called once."""
+
+    def change(self, key: str, value: Any) -> object:
+        """Change a setting, between two records."""
 
 
 @dataclass(repr=False)
 class Run:
     """One training in a lab, from its Start to its end.
 
-    >>> records = ({"step": step} for step in range(1, 4))
-    >>> training = Training(records, Channel(), apply=lambda key, value: None)
-    >>> run = Run(1, {"bits": 8}, training, Runner(training.records), [Move(2, "bits", 4)])
-    >>> _ = run.runner.run()
-    >>> run, run.now()
-    (<Run 1 finished: 3 records, 1 moves>, {'bits': 4})
+    >>> from fltoolkit_course.labs.threshold import ThresholdLab
+    >>> run = ThresholdLab(num_epochs=3, bits_up=8).run(4)
+    >>> run, run.now()["bits_up"]
+    (<Run 1 paused: 4 records, 0 moves>, 8)
     """
 
     number: int
     settings: dict[str, Any]  # at its start
+    sizes: dict[str, Any]  # what else it depends on, such as the number of rounds
     training: Training
     runner: Runner
     moves: list[Move] = field(default_factory=list)
-    constants: Mapping[str, Any] = field(default_factory=dict)  # what else its code depends on
 
     @property
     def history(self) -> History:
@@ -155,11 +156,6 @@ class Run:
     def status(self) -> Status:
         """Whether it runs, or how it ended."""
         return self.runner.status
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """All that its code depends on at its start: settings and constants."""
-        return {**self.constants, **self.settings}
 
     def now(self) -> dict[str, Any]:
         """Its settings after the moves so far."""

@@ -1,28 +1,381 @@
-"""A lab: a training whose settings can be changed while it runs, with a panel in a notebook."""
+"""A lab: a training whose settings can be changed while it runs, and written down as a script.
 
+Everything that a button or a slider does is a method here, so a script can do it too. Not here:
+what is drawn (picture.py), and sliders and buttons (panel.py).
+"""
+
+import ast
+import dataclasses
+import inspect
+import math
+import sys
+import weakref
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from fltoolkit_course.labs.panel import Panel
-from fltoolkit_course.labs.steering import Steering
+from fltoolkit_course.labs.board import Board, Control, Move, Run, Strip, Training
+from fltoolkit_course.labs.runner import Runner
 
 
-class Lab(Steering):
+class Lab:
     """An experiment with settings: start it, change them while it runs, compare the runs.
 
-    Display it as the last line of a cell, or call the methods of `Steering`: they do what the
-    panel's buttons and sliders do. A subclass says what `Steering` lists: ``settings``, ``board``,
-    `begin`, `write_start` and `write_move`.
+    Display it as the last line of a cell, or call the methods: they do what the panel's buttons and
+    sliders do.
 
-    The lab of notebook 03, ten steps of it:
+    A change of a setting that acts "now" is called a move. It is made between two records and kept
+    with its step, so the same moves at the same steps send the same bytes again, whether a person
+    or a script makes them:
 
-    >>> from fltoolkit_course.labs.threshold import ThresholdLab
-    >>> lab = ThresholdLab(num_epochs=1, bits_up=8)
-    >>> lab.run(10)
-    <Run 1 paused: 10 records, 0 moves>
+        lab.run(100)                # a hundred records, in this cell
+        lab.set("threshold", 0.05)
+        lab.run()                   # to the end
+        print(lab.script())         # the same in plain code
+
+    ``lab.start()`` trains in a thread instead, while other cells run. Earlier runs stay in
+    ``lab.runs``, for comparison, until `reset`. If a notebook cell that makes a lab is run again,
+    the lab that it made before is stopped, because its buttons are no longer shown.
+
+    A lab of one's own names its ``training``: a dataclass in a file of its own (see `Training`),
+    whose first field is what is trained on. Its other fields are the ``settings``, which have
+    controls, and sizes, which are attributes of the lab. ``board`` is what is drawn.
+
+    Args:
+        subject: what is trained on.
+        source: code that makes the subject, for the script; "" if it was made by the reader.
+        values: the first values of settings and sizes; the others are those of the training.
+
+    >>> from dataclasses import dataclass
+    >>> from fltoolkit import Channel
+    >>> from fltoolkit_course.labs.board import Plot
+    >>> @dataclass
+    ... class Counting:
+    ...     start: int
+    ...     by: int = 1
+    ...     channel, total = Channel(), 4
+    ...
+    ...     def records(self):
+    ...         for step in range(1, 5):
+    ...             self.start += self.by
+    ...             yield {"step": step, "sum": self.start}
+    ...
+    ...     def change(self, key, value):
+    ...         setattr(self, key, value)
+    >>> class CountingLab(Lab):
+    ...     title, training = "Counting", Counting
+    ...     settings = {"by": Control("count by", (1, 2), "now")}
+    ...     board = Board((Plot("sum", "step"), Plot("sum", "step")), kinds={}, result="sum")
+    >>> counting = CountingLab(0)
+    >>> _ = counting.run(2)
+    >>> counting.set("by", 2)
+    >>> run = counting.run()
+    >>> run.history.column("sum"), counting.describe(run)
+    ([1, 2, 4, 6], 'count by 1, count by 2 from step 2')
     """
 
+    title = ""
+    settings: Mapping[str, Control] = {}
+    board: Board
+    training: type[Any]  # a dataclass, see `Training`
+    clock = "step"  # the records' key that says when a move was made
     panel: Any = None  # the `Panel` that is shown in the notebook, once it was displayed
 
+    def __init__(self, subject: Any, source: str = "", **values: Any):
+        first, *others = dataclasses.fields(self.training)
+        known = {field.name: field.default for field in others}
+        known = {key: setting.options[0] for key, setting in self.settings.items()} | known
+        if strangers := values.keys() - known.keys():
+            raise TypeError(f"{sorted(strangers)}: this lab has the settings {[*known]}")
+        known |= values
+        self.settings = {key: _with(s, known[key]) for key, s in self.settings.items()}
+        self.values = {key: known.pop(key) for key in self.settings}
+        self.subject, self._sizes = subject, [*known]
+        name = first.name
+        self._source = source or f"\n{name} = {name}  # what was given to the lab: put it here"
+        vars(self).update(known)
+        self.runs: list[Run] = []
+        self.steps_per_second = math.inf
+        self._listeners: list[Callable[[], object]] = []
+        self._cell, self._execution = _request()
+        for lab in list(_labs):
+            again = self._cell and self._cell == lab._cell
+            if again and lab._execution != self._execution:  # its buttons are no longer shown
+                lab.stop()
+        _labs.add(self)
+
     def _ipython_display_(self) -> None:
+        from fltoolkit_course.labs.panel import Panel
+
         self.panel = self.panel or Panel(self)
         self.panel._ipython_display_()
+
+    def strips(self) -> list[Strip]:
+        """More strips to draw below the states of the current run, e.g. those of an estimate."""
+        return []
+
+    def resets_residuals(self, key: str, values: Mapping[str, Any]) -> bool:
+        """Whether a move of ``key`` makes error feedback forget; ``values`` are those before it."""
+        return False
+
+    # ------------------------------------------------------------------ settings
+
+    def set(self, key: str, value: Any) -> None:
+        """Choose ``value`` for ``key``.
+
+        It acts on the running training if the setting acts "now", otherwise on the next one.
+        """
+        setting = self.settings.get(key)
+        if setting is None:
+            raise KeyError(f"{key!r}: this lab has the settings {[*self.settings]}")
+        if value not in setting.options:
+            raise ValueError(
+                f"{key}={value!r}: choose from {list(setting.options)}, or make the lab with "
+                f"{type(self).__name__}({key}={value!r})"
+            )
+        self.values[key] = value
+        run = self.current
+        will_move = False
+        if setting.acts == "now" and run is not None:
+            will_move = run.runner.between(lambda: self._move(run, key, value))
+        if not will_move:  # else the runner notifies, when the move was made
+            self._notify()
+
+    def _move(self, run: Run, key: str, value: Any) -> None:
+        if run.now()[key] == value:
+            return
+        run.training.change(key, value)
+        if not len(run.history):  # before the first record it is no move, but how the run began
+            run.settings[key] = value
+            return
+        step = int(run.history[-1][self.clock])
+        earlier = [move for move in run.moves if (move.step, move.key) != (step, key)]
+        run.moves = [*earlier, Move(step, key, value)]
+
+    def pace(self, steps_per_second: float) -> None:
+        """Slow the training down so that people can watch; `math.inf`: as fast as possible."""
+        if not steps_per_second > 0:
+            raise ValueError(f"steps_per_second={steps_per_second}: above 0; pause() stops it")
+        self.steps_per_second = steps_per_second
+        if run := self.current:
+            run.runner.pace(1 / steps_per_second)
+        self._notify()
+
+    # ------------------------------------------------------------------ runs
+
+    @property
+    def current(self) -> Run | None:
+        """The latest run, whether it is over or not."""
+        return self.runs[-1] if self.runs else None
+
+    def start(self) -> Run:
+        """Begin a run in a thread, or go on with the one that is paused."""
+        run = self._going()
+        run.runner.start()
+        return run
+
+    def step(self, count: int = 1) -> Run:
+        """Make ``count`` records in a thread, then pause; if no run is going on, begin one."""
+        run = self._going()
+        run.runner.step(count)
+        return run
+
+    def run(self, count: int | None = None) -> Run:
+        """Make ``count`` records (None: all) before returning; if no run is going on, begin one."""
+        run = self._going()
+        run.runner.run(count)
+        return run
+
+    def pause(self) -> None:
+        """Pause after the record in progress."""
+        if run := self.current:
+            run.runner.pause()
+
+    def stop(self) -> None:
+        """End the run for good; its records stay. The next `start` begins a new one."""
+        if run := self.current:
+            run.runner.stop()
+
+    def reset(self) -> None:
+        """Stop, and forget all runs; the settings stay as they are."""
+        self.stop()
+        self.runs = []
+        self._notify()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until nothing is being trained; False if ``timeout`` (seconds) came first."""
+        return self.current is None or self.current.runner.wait(timeout)
+
+    def listen(self, listener: Callable[[], object]) -> None:
+        """Call ``listener()`` after each record of the current run and after each other change.
+
+        It is called in the thread that makes the record or the change. The calls are many, so the
+        function should be fast.
+        """
+        self._listeners.append(listener)
+
+    def _going(self) -> Run:
+        """The current run if it can go on, else a new one."""
+        run = self.current
+        if run is not None and not run.runner.over:
+            return run
+        settings, sizes = dict(self.values), {name: getattr(self, name) for name in self._sizes}
+        training = self.begin(sizes | settings)
+
+        def changed(runner: Runner) -> None:
+            if self.runs and self.runs[-1].runner is runner:  # otherwise it was reset meanwhile
+                self._notify()
+
+        pause = 1 / self.steps_per_second
+        runner = Runner(training.records(), on_change=changed, seconds_per_record=pause)
+        kept = [run for run in self.runs if len(run.history)]
+        number = kept[-1].number + 1 if kept else 1
+        self.runs = [*kept, Run(number, settings, sizes, training, runner)]
+        return self.runs[-1]
+
+    def begin(self, values: Mapping[str, Any]) -> Training:
+        """Make a training with these settings and sizes."""
+        training: Training = self.training(self.subject, **self._arguments(values))
+        return training
+
+    def _arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of the training, in its order; settings "on view" are none of them."""
+        fields = dataclasses.fields(self.training)[1:]
+        return {field.name: values[field.name] for field in fields}
+
+    def _notify(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    def repeated(self, run: Run) -> Run | None:
+        """An earlier run with the settings and sizes of ``run``, if neither of them has a move.
+
+        All randomness comes from the settings, so both runs send the same bytes.
+        """
+        began = self._arguments(run.sizes | run.settings)
+        for other in self.runs[: self.runs.index(run)] if not run.moves else []:
+            if not other.moves and self._arguments(other.sizes | other.settings) == began:
+                return other
+        return None
+
+    # ------------------------------------------------------------------ in words and code
+
+    def say(self, key: str, value: Any) -> str:
+        """A setting in words, e.g. "threshold 0.05"."""
+        setting = self.settings[key]
+        return f"{setting.words.split(' [')[0]} {setting.say(value)}"
+
+    def describe(self, run: Run) -> str:
+        """A run's settings as it began, its moves, and whether one has reset the residuals."""
+        parts = [
+            self.say(key, run.settings[key])
+            for key, setting in self.settings.items()
+            if setting.acts != "on view"
+        ]
+        if len(run.moves) > 2:
+            parts.append(f"{len(run.moves)} moves")
+        else:
+            parts += [
+                f"{self.say(m.key, m.value)} from {self.board.step} {m.step}" for m in run.moves
+            ]
+        now, reset = run.sizes | run.settings, False
+        for move in run.moves:
+            reset |= self.resets_residuals(move.key, now)
+            now[move.key] = move.value
+        note = " (a move of its codec has reset the residuals)" if reset else ""
+        return ", ".join(parts) + note
+
+    def script(self, number: int | None = None) -> str:
+        """Code that repeats run ``number`` (None: the latest) with its moves, up to where it ended.
+
+        It gives the same records, because the seed, the moves and their steps are the same. The
+        file of the training comes first, then the settings of this run.
+        """
+        run = self.numbered(number)
+        if not len(run.history):
+            raise ValueError(f"run {run.number} has made no record yet: nothing to write down")
+        subject = dataclasses.fields(self.training)[0].name
+        arguments = self._arguments(run.sizes | run.settings).items()
+        return "\n".join(
+            [
+                f'"""Run {run.number} of {type(self).__name__}: {self.describe(run)}."""\n',
+                _source_of(self.training),
+                "\nimport torch\n\nfrom fltoolkit import History",
+                f"{self._source}\ntorch.set_num_threads(1)",
+                f"training = {self.training.__name__}(",
+                *(f"    {line}," for line in [subject, *(f"{k}={v!r}" for k, v in arguments)]),
+                ")",
+                *self._loop(run),
+                "",
+            ]
+        )
+
+    def _loop(self, run: Run) -> list[str]:
+        """The lines of the loop over the records of ``run`` with its moves, and what it prints."""
+        last, events = int(run.history[-1][self.clock]), dict[int, list[str]]()
+        for move in run.moves:
+            if move.step < last:  # later ones had no effect
+                line = f'training.change("{move.key}", {move.value!r})'
+                events.setdefault(move.step, []).append(line)
+        if run.status != "finished":
+            why = run.runner.message.splitlines()[0] if run.runner.error else run.status
+            events.setdefault(last, []).append(f"break  # {why}")
+        lines = ["history = History()", "for record in history.follow(training.records()):"]
+        for step, inside in sorted(events.items()):
+            lines.append(f'    if record["{self.clock}"] == {step}:')
+            lines += [f"        {line}" for line in inside]
+        if not events:
+            lines.append("    pass")
+        what = self.board.record or "step"
+        lines.append(f'print(f"{{len(history)}} {what}s, {{training.channel.nbytes():,}} bytes")')
+        if len(run.history.having(result := self.board.result)):
+            words = result.replace("_", " ")
+            lines.append(f'tested = history.having("{result}")[-1]')
+            lines.append(f"""print(f"{words} {{tested['{result}']:.4f}}")""")
+        return lines
+
+    def numbered(self, number: int | None) -> Run:
+        """Run ``number`` of those kept, or the latest (None)."""
+        for run in reversed(self.runs):
+            if number in (None, run.number):
+                return run
+        known = [run.number for run in self.runs]
+        raise ValueError(
+            f"there is no run {number}; this lab has the runs {known}"
+            if known
+            else "nothing was run yet: press Start, or call run()"
+        )
+
+
+def _source_of(training: type[Any]) -> str:
+    """The file of a training, without the text at its beginning."""
+    source = inspect.getsource(sys.modules[training.__module__])
+    first = ast.parse(source).body[0]
+    has_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return "\n".join(source.splitlines()[first.end_lineno if has_text else 0 :]).strip() + "\n"
+
+
+def _with(setting: Control, value: Any) -> Control:
+    """The setting with ``value`` among its options, in order."""
+    if value in setting.options:
+        return setting
+    options = [*setting.options, value]
+    ordered = all(isinstance(option, int | float) for option in options)
+    rising = ordered and setting.options[0] <= setting.options[-1]
+    return setting._replace(options=sorted(options, reverse=not rising) if ordered else options)
+
+
+_labs: weakref.WeakSet[Lab] = weakref.WeakSet()
+
+
+def _request() -> tuple[str, str]:
+    """The notebook cell that is running, and the number of this execution; "" outside a cell.
+
+    JupyterLab, Notebook and VS Code give each cell an id. Elsewhere the cell's code stands for it.
+    """
+    ipython = sys.modules.get("IPython")  # in a kernel it is imported already
+    kernel = getattr(ipython.get_ipython() if ipython else None, "kernel", None)
+    message = kernel.get_parent() if kernel else {}
+    code = message.get("content", {}).get("code")  # a button that was pressed has none
+    if code is None:
+        return "", ""
+    return message.get("metadata", {}).get("cellId") or code, message["header"]["msg_id"]

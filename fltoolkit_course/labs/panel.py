@@ -1,6 +1,6 @@
 """A lab on the screen: sliders and buttons, and the picture below them.
 
-Here widgets are only connected: what a button does is a method of the lab (steering.py), and what
+Here widgets are only connected: what a button does is a method of the lab (lab.py), and what
 is shown is put together by picture.py and layout.py. The picture is SVG while it changes, PNG
 afterwards; how it gets into the page stands in plots.below_controls. The panel needs ipywidgets,
 7.7 or newer.
@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from fltoolkit_course.labs.board import Control
+from fltoolkit_course.labs.lab import Lab
 from fltoolkit_course.labs.layout import lay_out
 from fltoolkit_course.labs.picture import Trace, compose, status_in_words
-from fltoolkit_course.labs.steering import Steering
 from fltoolkit_course.plots.drawing import Graphic
 from fltoolkit_course.plots.live import throttled
 
@@ -50,7 +50,7 @@ class Panel:
     (8, ['pause', 'reset', 'script', 'start', 'step', 'stop'])
     """
 
-    def __init__(self, lab: Steering):
+    def __init__(self, lab: Lab):
         try:
             import ipywidgets
         except ImportError as error:

@@ -12,7 +12,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.history import History, Record
 from fltoolkit.units import amount
 from fltoolkit_course.labs.board import Board, Look, Plot, Run, Strip
-from fltoolkit_course.labs.steering import Steering
+from fltoolkit_course.labs.lab import Lab
 from fltoolkit_course.plots.live import Curve, at_the_end
 from fltoolkit_research.plots.placing import Points
 
@@ -189,7 +189,7 @@ _MOST_RUNS = 6  # in one picture; more lines cannot be told apart
 _MOST_MARKS = 8
 
 
-def compose(lab: Steering, traces: Mapping[int, Trace]) -> Picture:
+def compose(lab: Lab, traces: Mapping[int, Trace]) -> Picture:
     """The picture of a lab at this moment.
 
     Args:
@@ -216,7 +216,7 @@ def compose(lab: Steering, traces: Mapping[int, Trace]) -> Picture:
     )
 
 
-def status_in_words(lab: Steering) -> str:
+def status_in_words(lab: Lab) -> str:
     """What the current run is doing, e.g. "run 2 running, step 311 of 1,380, state B"."""
     run = lab.current
     if run is None:
@@ -233,7 +233,7 @@ def status_in_words(lab: Steering) -> str:
 
 
 def _axes(
-    lab: Steering, plot: Plot, current: Run | None, runs: Sequence[Run], traces: Mapping[int, Trace]
+    lab: Lab, plot: Plot, current: Run | None, runs: Sequence[Run], traces: Mapping[int, Trace]
 ) -> Axes:
     lines = []
     for run in runs:
@@ -256,7 +256,7 @@ def _axes(
     )
 
 
-def _reach(lab: Steering, run: Run, x: float, key: str) -> float:
+def _reach(lab: Lab, run: Run, x: float, key: str) -> float:
     """The ``x`` that the run will end with, so that the axis need not change while it trains."""
     total = run.training.total
     if run.runner.over or not total or not x > 0:
@@ -264,7 +264,7 @@ def _reach(lab: Steering, run: Run, x: float, key: str) -> float:
     return max(float(total), x) if key == lab.clock else at_the_end(x, _clock(lab, run), total)
 
 
-def _clock(lab: Steering, run: Run) -> int:
+def _clock(lab: Lab, run: Run) -> int:
     """How far the run has come, on the same scale as its ``total``."""
     return int(run.history[-1][lab.clock]) if len(run.history) else 0
 
@@ -294,7 +294,7 @@ def _ledger(board: Board, trace: Trace | None) -> list[tuple[str, int, str]]:
     return rows
 
 
-def _outcome(lab: Steering, run: Run, trace: Trace) -> str:
+def _outcome(lab: Lab, run: Run, trace: Trace) -> str:
     """A run in one line: its settings and its results."""
     words = f"run {run.number}: {lab.describe(run)}"
     if other := lab.repeated(run):

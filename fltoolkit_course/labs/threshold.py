@@ -1,56 +1,28 @@
 """The threshold lab: split learning in which messages stop while the loss hardly changes.
 
-Display a `ThresholdLab` as the last line of a cell and press Start; or call its methods.
-Here: what this lab trains, and the script of a run. What all labs share is in steering.py.
+Display a `ThresholdLab` as the last line of a cell and press Start; or call its methods. Not here:
+what it trains (train_threshold.py), and what all labs share (lab.py).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fltoolkit.data.datasets import Dataset
+from fltoolkit.data.datasets import Dataset, load
 from fltoolkit.history import History
 from fltoolkit.split.gates import LossGate, State, gate_trace
 from fltoolkit.units import amount
 from fltoolkit_course.labs.board import Board, Control, Look, Plot, Strip
 from fltoolkit_course.labs.lab import Lab
-from fltoolkit_course.labs.scripts import flat_data
+from fltoolkit_course.labs.train_threshold import ThresholdTraining
 
-LR = 0.03
-BATCH_SIZE = 64
-_START = {"threshold": 0.1, "bits_up": 32, "bits_down": 32, "cut": 4, "seed": 0, "what_if": 0.3}
-_KINDS = {"bits_up": "activations", "bits_down": "gradients"}
 _THRESHOLDS = (0.0, *(m / 10**k for k in (3, 2, 1) for m in (1, 1.5, 2, 3, 5, 7)), 1.0)
 
 
-_IMPORTS = """
-import torch
-from torch import nn
-
-from fltoolkit import SGD, Batches, Channel, History, Party
-from fltoolkit import evaluate, evaluated, load, splitnn_mlp
-from fltoolkit.codecs import Half, Identity, Pipeline, Quantize
-from fltoolkit.split import LossGate, train_async
-"""
-_START_CODE = """
-model = splitnn_mlp(data.x_train.shape[1], data.num_classes, seed={seed})
-bottom, top = model[:{cut}], model[{cut}:]
-alice = Party("alice", bottom, SGD(bottom.parameters(), lr={lr}))
-bob = Party("bob", top, SGD(top.parameters(), lr={lr}), loss_fn=nn.NLLLoss())
-channel = Channel({{{codecs}}})
-gate = LossGate({threshold})
-batches = Batches(data.x_train, data.y_train, {batch}, seed={seed})
-records = train_async(alice, bob, batches, channel, gate=gate, num_epochs={num_epochs})
-records = evaluated(
-    records, lambda: evaluate([alice, bob], data.x_test, data.y_test), every=len(batches)
-)
-"""
-
-
-def codec_code(bits: int) -> str:
-    """The code of a codec: full precision for 32 bits per value, half for 16, even levels below."""
-    if bits == 32:
-        return "Identity()"
-    return "Pipeline(Half())" if bits == 16 else f"Pipeline(Quantize({bits}))"
+def flat_data(data: Dataset | str) -> tuple[Dataset, str]:
+    """Data with flat samples, and code that makes them; ``data`` may be a name for `load`."""
+    if isinstance(data, str):
+        return load(data).flat(), f'from fltoolkit import load\n\ndata = load("{data}").flat()'
+    return data.flat(), ""
 
 
 class WhatIf(NamedTuple):
@@ -76,8 +48,8 @@ class ThresholdLab(Lab):
 
     Args:
         data: a name for `fltoolkit.data.load`, or a Dataset of your own.
-        num_epochs: how long a run is.
-        values: the first values of the settings: threshold, bits_up, bits_down, cut, seed.
+        values: how long a run is (``num_epochs``), and the first values of the settings:
+            threshold, bits_up, bits_down, cut, seed.
 
     >>> lab = ThresholdLab(num_epochs=3, threshold=0.5)
     >>> run = lab.run(20)
@@ -86,7 +58,8 @@ class ThresholdLab(Lab):
     [Move(step=20, key='threshold', value=1.0)]
     """
 
-    title, imports = "Threshold lab", _IMPORTS
+    title, training = "Threshold lab", ThresholdTraining
+    num_epochs: int
     settings: Mapping[str, Control] = {
         "threshold": Control("threshold [loss]", _THRESHOLDS, "now", "{:g}".format),
         "bits_up": Control(
@@ -123,31 +96,10 @@ class ThresholdLab(Lab):
         checked="checked_loss",
     )
 
-    def __init__(self, data: Dataset | str = "digits", *, num_epochs: int = 60, **values: Any):
-        super().__init__(**{**_START, **values})
-        self.given = {"data": flat_data(data)}
-        self.num_epochs = num_epochs
+    def __init__(self, data: Dataset | str = "digits", **values: Any):
+        super().__init__(*flat_data(data), **{"what_if": 0.3, **values})
         self._recording: _Recording | None = None
         self.steps_per_second = 100.0  # slow enough to watch and to move sliders
-
-    def constants(self) -> dict[str, Any]:
-        """How long a run is."""
-        return {"num_epochs": self.num_epochs}
-
-    def write_start(self, values: Mapping[str, Any], moved: Collection[str]) -> str:
-        """Parties, channel and gate; the same code for all moves."""
-        codecs = ", ".join(f'"{kind}": {codec_code(values[key])}' for key, kind in _KINDS.items())
-        return _START_CODE.format(codecs=codecs, lr=LR, batch=BATCH_SIZE, **values)
-
-    def total(self, names: Mapping[str, Any]) -> int:
-        """The number of steps: batches of all epochs."""
-        return self.num_epochs * len(names["batches"])
-
-    def write_move(self, key: str, values: Mapping[str, Any]) -> str:
-        """One line that moves threshold or bits."""
-        if key == "threshold":
-            return f"gate.threshold = {values[key]}"
-        return f'channel.change_codec("{_KINDS[key]}", {codec_code(values[key])})'
 
     def what_if(self, threshold: float) -> WhatIf:
         """Replay the recorded losses of the latest run under another threshold.

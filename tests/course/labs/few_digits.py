@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -63,23 +63,23 @@ def states(segments: list[tuple[int, int, str]]) -> str:
     return "".join(state * (end - start + 1) for start, end, state in segments)
 
 
-def by_script(lab: Lab, **names: Any) -> dict[str, Any]:
+def by_script(lab: Lab, subject: Any = None) -> dict[str, Any]:
     """What is known after the lab's script was executed, with ``printed`` lines.
 
-    The script reads the data, or whatever else the lab was given, from ``names``.
+    What the lab was given has its name in the script, unless the script loads it.
     """
     printed: list[str] = []
-    known = {"print": printed.append, **{name: value for name, (value, _) in lab.given.items()}}
-    known |= names
+    name = fields(lab.training)[0].name
+    known = {"print": printed.append, "__name__": "by_script", name: subject or lab.subject}
     exec(lab.script(), known)
     return {**known, "printed": printed}
 
 
-def assert_repeated(lab: Lab, **names: Any) -> dict[str, Any]:
+def assert_repeated(lab: Lab) -> dict[str, Any]:
     """The script makes the records and sends the messages of the current run, all of them."""
-    again = by_script(lab, **names)
+    again = by_script(lab)
     assert again["history"] == lab.current.history
-    assert again["channel"].transfers == lab.current.training.channel.transfers
+    assert again["training"].channel.transfers == lab.current.training.channel.transfers
     return again
 
 

@@ -1,23 +1,263 @@
-"""A lab in a notebook: a cell that is run again, and a lab of one's own."""
+"""Labs without a browser: settings, moves, runs, and the script that does it again."""
 
 import gc
+import random
+import subprocess
 import sys
 import weakref
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from course.labs.few_digits import DATA, SECONDS, picture_of, small
+from course.labs.few_digits import (
+    DATA,
+    SECONDS,
+    assert_repeated,
+    by_script,
+    picture_of,
+    small,
+    wait_until,
+)
+from course.labs.train_characters import CharactersTraining
 
-from fltoolkit.codecs import Identity, Pipeline, Quantize
-from fltoolkit.history import History
+from fltoolkit.data import load
 from fltoolkit_course.labs import Board, Control, FedAvgLab, Lab, Plot, ThresholdLab
-from fltoolkit_course.labs.board import Run
+from fltoolkit_course.labs.board import Move
 from fltoolkit_course.labs.layout import lay_out
+
+# ------------------------------------------------------------------ moves and scripts
+
+
+@pytest.mark.slow
+def test_the_script_gives_the_same_records_whatever_was_done_by_hand() -> None:
+    lab = small(40_000, threshold=0.3, bits_up=8, seed=3)  # it is stopped, and never finishes
+    lab.pace(float("inf"))
+    lab.start()
+    rng = random.Random(0)
+    for number in range(12):
+        wait_until(lambda n=number: len(lab.current.history) > 20 * n)
+        key = rng.choice(["threshold", "bits_up", "bits_down"])
+        lab.set(key, rng.choice(lab.settings[key].options))
+        if number == 5:
+            lab.pause()
+            assert lab.wait(SECONDS)
+            lab.set("threshold", 0.05)
+            lab.step(3)
+            assert lab.wait(SECONDS)
+            lab.start()
+    lab.stop()
+    assert lab.wait(SECONDS)
+    run = lab.current
+    assert run.status == "stopped"
+    assert len(run.moves) > 5
+
+    again = assert_repeated(lab)
+    nbytes, accuracy = run.history[-1]["nbytes"], run.history.having("accuracy")[-1]["accuracy"]
+    assert again["printed"] == [
+        f"{len(run.history)} steps, {nbytes:,} bytes",
+        f"accuracy {accuracy:.4f}",
+    ]
+
+
+@pytest.mark.later
+def test_the_script_is_the_file_of_the_training_and_the_moves_at_their_steps(
+    tmp_path: Path,
+) -> None:
+    lab = ThresholdLab("digits", num_epochs=3, cut=2, threshold=0.3)
+    lab.run(30)
+    lab.set("threshold", 0.05)
+    lab.set("bits_down", 4)
+    lab.run(20)
+    lab.set("bits_up", 16)
+    lab.run(7)
+    lab.set("bits_up", 2)  # after the last record
+    lab.stop()
+    assert lab.current.moves[:-1] == [
+        Move(30, "threshold", 0.05),
+        Move(30, "bits_down", 4),
+        Move(50, "bits_up", 16),
+    ]
+    code = lab.script()
+    assert "fltoolkit_course" not in code
+    assert code[code.index("data = load") :].splitlines()[:-3] == [
+        'data = load("digits").flat()',
+        "torch.set_num_threads(1)",
+        "training = ThresholdTraining(",
+        "    data,",
+        "    num_epochs=3,",
+        "    threshold=0.3,",
+        "    bits_up=32,",
+        "    bits_down=32,",
+        "    cut=2,",
+        "    seed=0,",
+        ")",
+        "history = History()",
+        "for record in history.follow(training.records()):",
+        '    if record["step"] == 30:',
+        '        training.change("threshold", 0.05)',
+        '        training.change("bits_down", 4)',
+        '    if record["step"] == 50:',
+        '        training.change("bits_up", 16)',
+        '    if record["step"] == 57:',
+        "        break  # stopped",
+    ]
+    file = tmp_path / "again.py"
+    file.write_text(code, encoding="utf-8")
+    alone = subprocess.run([sys.executable, file], capture_output=True, text=True, check=True)
+    assert alone.stdout.splitlines() == assert_repeated(lab)["printed"]
+
+
+def test_each_live_setting_acts_from_the_next_record_on() -> None:
+    lab, still = small(threshold=0.0), small(threshold=0.0)
+    lab.run(10)
+    up, down = (lab.current.history[-1][key] // 10 for key in ("nbytes_up", "nbytes_down"))
+    lab.set("bits_up", 8)
+    lab.set("bits_down", 2)
+    lab.run(1)
+    assert lab.current.history[:10] == still.run(11).history[:10]
+    last, before = lab.current.history[10], lab.current.history[9]
+    assert last["nbytes_up"] - before["nbytes_up"] < up / 3.8
+    assert last["nbytes_down"] - before["nbytes_down"] < down / 14
+    for threshold in (0.3, 0.2, 0.5, 0.5):
+        lab.set("threshold", threshold)
+    assert lab.current.moves[2:] == [Move(11, "threshold", 0.5)], "the last counts"
+    assert lab.current.now()["threshold"] == 0.5
+    assert lab.run(1).history[-1]["threshold"] == 0.5
+
+
+@pytest.mark.later
+def test_a_move_before_the_first_record_is_how_the_run_began() -> None:
+    lab = small(threshold=0.3)
+    lab._going()
+    lab.set("threshold", 0.07)
+    lab.set("bits_up", 4)
+    run = lab.run(30)
+    assert run.moves == []
+    assert (run.settings["threshold"], run.settings["bits_up"]) == (0.07, 4)
+    assert run.history[0]["threshold"] == 0.07
+    lab.stop()
+    assert_repeated(lab)
+
+
+def test_a_failed_run_can_be_done_again_up_to_its_failure() -> None:
+    data = load("digits").flat()
+    data.x_train[7] = float("nan")
+    lab = ThresholdLab(data, num_epochs=2)
+    with pytest.raises(FloatingPointError):
+        lab.run()
+    assert lab.current.status == "failed"
+    assert 0 < len(lab.current.history) < 46
+    assert "break  # FloatingPointError: party 'bob'" in lab.script()
+    assert by_script(lab)["history"] == lab.current.history
+
+
+def test_data_of_your_own_stay_yours() -> None:
+    lab = small(3)
+    assert lab.run().training.total == 24
+    assert "load(" not in lab.script()
+    with pytest.raises(NameError, match="data"):
+        exec(lab.script(), {"__name__": "a script"})
+    assert by_script(lab, DATA)["history"] == lab.current.history
+
+
+def test_wrong_settings_say_what_is_right() -> None:
+    with pytest.raises(TypeError, match=r"treshold.*has the settings \['threshold'"):
+        ThresholdLab(treshold=0.1)
+    lab = small(threshold=0.123)
+    assert 0.123 in lab.settings["threshold"].options
+    assert lab.settings["threshold"].options == sorted(lab.settings["threshold"].options)
+    with pytest.raises(ValueError, match=r"bits_up=7: choose from \[2, 4.*bits_up=7\)"):
+        lab.set("bits_up", 7)
+    with pytest.raises(KeyError, match="no_such"):
+        lab.set("no_such", 1)
+    with pytest.raises(ValueError, match="nothing was run yet"):
+        lab.script()
+    with pytest.raises(ValueError, match="steps_per_second=0"):
+        lab.pace(0)
+    lab.run(1)
+    with pytest.raises(ValueError, match=r"no run 3; this lab has the runs \[1\]"):
+        lab.script(3)
+
+
+# ------------------------------------------------------------------ runs
+
+
+def test_stop_then_start_is_a_new_run_and_reset_forgets_all() -> None:
+    lab, heard = small(1000), []
+    lab.listen(lambda: heard.append(lab.current and lab.current.number))
+    lab.set("seed", 1)
+    lab.start()
+    wait_until(lambda: len(lab.current.history) > 3)
+    first = lab.current
+    lab.stop()
+    second = lab.start()  # at once, while the first may still be in its last record
+    assert second is not first
+    wait_until(lambda: len(second.history) > 3)
+    assert first.runner.wait(SECONDS)
+    assert first.status == "stopped"
+    lab.pause()
+    assert lab.wait(SECONDS)
+    lab.runs, before = [], len(heard)
+    second.runner.stop()
+    assert len(heard) == before, "listeners hear of the current run only"
+    assert heard[0] is None
+    assert heard[-1] == 2
+    lab.reset()
+    assert lab.current is None
+    assert lab.wait(0)
+    assert lab.start().number == 1
+    lab.stop()
+
+
+def test_a_run_without_records_is_not_kept() -> None:
+    lab = small()
+    run = lab.run(0)
+    with pytest.raises(ValueError, match="run 1 has made no record yet"):
+        lab.script()
+    assert repr(run) == "<Run 1 paused: 0 records, 0 moves>"
+    lab.stop()
+    lab.run(1)
+    assert [run.number for run in lab.runs] == [1]
+
+
+def test_a_pace_to_watch_holds_for_start_and_not_for_run() -> None:
+    lab = small(1000)
+    lab.pace(0.001)
+    assert len(lab.run(50).history) == 50
+    lab.start()
+    assert not lab.wait(0.05)
+    assert len(lab.current.history) == 50
+    lab.pace(1e9)
+    wait_until(lambda: len(lab.current.history) > 60)
+    lab.stop()
+
+
+@pytest.mark.later
+def test_a_run_with_the_settings_of_an_earlier_one_repeats_it() -> None:
+    lab = small(2)
+    one, two = lab.run(), lab.run()
+    assert lab.repeated(one) is None
+    assert lab.repeated(two) is one
+    assert two.history == one.history
+    assert [words.count("(as run 1)") for _, _, words in picture_of(lab).legend] == [0, 1]
+    lab.set("what_if", 0.5)  # changes what is shown, not the training
+    assert lab.repeated(lab.run()) is one
+    lab.set("seed", 3)
+    assert lab.repeated(lab.run()) is None
+    moved = lab.run(2)
+    assert lab.repeated(moved).number == 4
+    lab.set("threshold", 0.7)
+    assert lab.repeated(moved) is None
+    lab.run()
+    lab.set("threshold", 0.1)
+    assert lab.repeated(lab.run(2)).number == 4, "not the one that was moved"
+
+
+# ------------------------------------------------------------------ a cell that is run again
 
 
 class Kernel:
@@ -82,79 +322,33 @@ def test_a_lab_that_is_gone_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.slow
 def test_a_real_kernel_runs_a_cell_again() -> None:
-    """Three executions of a cell and one of another: of four trainings two go on."""
+    """Two executions of a cell, and one of another: of three trainings one is stopped."""
     client = pytest.importorskip("jupyter_client")
     manager, kernel = client.manager.start_new_kernel(startup_timeout=5 * SECONDS)
     try:
         code = (
-            "import threading; from fltoolkit_course.labs import ThresholdLab\n"
-            "try: old = lab\n"
-            "except NameError: old = None\n"
-            "lab = ThresholdLab(num_epochs=100_000); lab.start()\n"
-            "if old: assert old.wait(60) == stops, (old, stops)"
+            "from fltoolkit_course.labs import ThresholdLab\nlabs = [*globals().get('labs', [])]\n"
         )
-        for cell, stops in [("a", True), ("a", True), ("b", False), ("a", False)]:
-            content = {"code": f"stops = {stops}\n{code.replace('60', '60' if stops else '0.2')}"}
-            content |= {"silent": False, "store_history": True, "user_expressions": {}}
+        code += "labs.append(ThresholdLab(num_epochs=100_000)); _ = labs[-1].start()"
+        for cell in ("a", "a", "b"):
+            content = {"code": code, "silent": False, "store_history": True}
             message = kernel.session.msg("execute_request", content, metadata={"cellId": cell})
             kernel.shell_channel.send(message)
-            reply = kernel.get_shell_msg(timeout=SECONDS)["content"]
-            assert reply["status"] == "ok", reply
-        code = (  # who was stopped just now may still make its last record
-            "import time\ndef going():\n"
-            "    return [t.name for t in threading.enumerate()].count('fltoolkit-runner')\n"
-            "while going() > 2: time.sleep(0.01)"
-        )
-        found = kernel.execute(code, user_expressions={"n": "going()"}, reply=True, timeout=SECONDS)
-        assert found["content"]["user_expressions"]["n"]["data"]["text/plain"] == "2"
+            assert kernel.get_shell_msg(timeout=SECONDS)["content"]["status"] == "ok"
+        asked = {"over": "[lab.current.runner.over for lab in labs]"}
+        reply = kernel.execute("", user_expressions=asked, reply=True, timeout=SECONDS)
+        over = reply["content"]["user_expressions"]["over"]["data"]["text/plain"]
+        assert over == "[True, False, False]"
     finally:
         kernel.stop_channels()
         manager.shutdown_kernel(now=True)
 
 
-class Counting(Lab):
-    """The least a lab can be: no strip, no gate."""
-
-    title = "Counting"
-    settings: Mapping[str, Control] = {"step_size": Control("step size", (1, 2, 5), "now")}
-    board = replace(ThresholdLab.board, states={}, checked="", kinds={"update": "up"})
-
-    def begin(self, values: Any) -> Any:
-        size = SimpleNamespace(step_size=values["step_size"])
-        channel = SimpleNamespace(transfers=[])
-
-        def records() -> Iterator[dict[str, Any]]:
-            total = 0
-            for step in range(1, 11):
-                total += size.step_size
-                yield {"step": step, "nbytes": total, "accuracy": total / 100, "loss": 1.0}
-
-        return SimpleNamespace(
-            records=records(),
-            channel=channel,
-            total=None,
-            apply=lambda key, value: setattr(size, key, value),
-        )
-
-
-def test_the_base_knows_nothing_of_thresholds() -> None:
-    lab = Counting(step_size=2)
-    lab.run(4)
-    lab.set("step_size", 5)
-    run: Run = lab.run()
-    assert run.history.column("nbytes") == [2, 4, 6, 8, 13, 18, 23, 28, 33, 38]
-    assert isinstance(run.history, History)
-    picture = picture_of(lab)
-    assert "run 1: step size 2, step size 5 from step 4: 38.0 % for 38 B" in picture.summary()
-    ElementTree.fromstring(lay_out(picture).svg())
-    with pytest.raises(NotImplementedError):
-        lab.script()
+# ------------------------------------------------------------------ a lab of one's own
 
 
 class Characters(Lab):
-    """A lab of one's own whose test is in bits per character: the next of twelve letters."""
-
-    title = "Characters"
+    title, training = "Characters", CharactersTraining
     settings: Mapping[str, Control] = {
         "bits_up": Control("activations up [bits per value]", (2, 8, 32), "now", "{} bits".format)
     }
@@ -164,42 +358,10 @@ class Characters(Lab):
         result="bits_per_character",
     )
 
-    imports = """
-import torch
-from torch import nn
-
-from fltoolkit import SGD, Channel, History, Party, evaluate, evaluated, train_split
-from fltoolkit.codecs import Identity, Pipeline, Quantize
-from fltoolkit_research.metrics import BITS_PER_CHARACTER
-from fltoolkit.models import seeded
-"""
-
-    def write_start(self, values: Mapping[str, Any], moved: Collection[str]) -> str:
-        return f"""
-letters = torch.arange(48).remainder(12)
-x, y = letters[:-1], letters[1:]
-with seeded(0):
-    bottom, top = nn.Embedding(12, 16), nn.Sequential(nn.Linear(16, 12), nn.LogSoftmax(1))
-alice = Party("alice", bottom, SGD(bottom.parameters(), lr=0.2))
-bob = Party("bob", top, SGD(top.parameters(), lr=0.2), loss_fn=nn.NLLLoss())
-channel = Channel({{"activations": {self.codec(values["bits_up"])!r}}})
-records = train_split([alice, bob], ((x, y) for _ in range(60)), channel)
-records = evaluated(
-    records, lambda: evaluate([alice, bob], x, y, metric=BITS_PER_CHARACTER), every=5
-)
-"""
-
-    def write_move(self, key: str, values: Mapping[str, Any]) -> str:
-        return f'channel.change_codec("activations", {self.codec(values[key])!r})'
-
-    @staticmethod
-    def codec(bits: int) -> Any:
-        return Identity() if bits == 32 else Pipeline(Quantize(bits))
-
 
 @pytest.mark.later
-def test_a_lab_may_measure_bits_per_character() -> None:
-    lab = Characters(bits_up=32)
+def test_a_lab_may_measure_bits_per_character_and_has_no_gate() -> None:
+    lab = Characters(12)
     lab.run(20)
     lab.set("bits_up", 2)
     run = lab.run()
@@ -212,24 +374,22 @@ def test_a_lab_may_measure_bits_per_character() -> None:
     low, high = picture.axes[0].limits()[1]
     assert low == 0
     assert high == max(tested), "a share ends at 100 %, this does not"
-    assert "accuracy" not in lay_out(picture).svg()
+    svg = lay_out(picture).svg()
+    ElementTree.fromstring(svg)
+    assert "accuracy" not in svg
     assert """print(f"bits per character {tested['bits_per_character']:.4f}")""" in lab.script()
-    again: dict[str, Any] = {"print": lambda words: None}
-    exec(lab.script(), again)
-    assert again["history"] == run.history
+    assert "\n    num_letters,\n    bits_up=32,\n" in lab.script()
+    assert_repeated(lab)
 
 
-def test_a_mistake_in_the_code_of_a_lab_is_shown_with_its_line() -> None:
-    class Wrong(Characters):
-        title = "Wrong"
-
-        def write_move(self, key: str, values: Mapping[str, Any]) -> str:
-            return "channel.no_such_codec = 1 / 0"
-
-    lab = Wrong(bits_up=32)
-    lab.run(2)
+def test_a_mistake_in_a_training_is_shown_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CharactersTraining, "codec", lambda training: training.no_such_codec)
+    lab = Characters(12)
+    with pytest.raises(AttributeError, match="no_such_codec"):
+        lab.run(2)
+    monkeypatch.undo()
+    run = lab.run(2)
+    monkeypatch.setattr(CharactersTraining, "codec", lambda training: training.no_such_codec)
     lab.set("bits_up", 2)
-    with pytest.raises(RuntimeError, match="over"):
-        lab.current.runner.run()
-    assert lab.current.status == "failed"
-    assert "channel.no_such_codec = 1 / 0" in lab.current.runner.traceback
+    assert run.status == "failed"
+    assert 'self.channel.change_codec("activations", self.codec())' in run.runner.traceback

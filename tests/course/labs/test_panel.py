@@ -286,7 +286,7 @@ def test_the_script_opens_and_closes(lab: ThresholdLab) -> None:
     lab.step()
     assert lab.wait(SECONDS)
     lab.panel.buttons["script"].click()
-    assert "train_async(alice, bob" in lab.panel.code.value
+    assert "class ThresholdTraining" in lab.panel.code.value
     assert "&lt;" not in lab.script()
     lab.panel.buttons["script"].click()
     assert lab.panel.code.value == ""
@@ -299,7 +299,6 @@ def test_the_pace_can_be_chosen(lab: ThresholdLab) -> None:
     assert lab.steps_per_second == math.inf
     lab.start()
     wait_until(lambda: len(lab.current.history) > 200)
-    assert lab.current.runner.seconds_per_record == 0
 
 
 @pytest.mark.later

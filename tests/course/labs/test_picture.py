@@ -83,10 +83,3 @@ def test_a_run_that_was_stopped_reaches_no_further_than_it_went() -> None:
     last = lab.current.history[-1]
     reached = [axes.limits()[0][1] for axes in picture_of(lab).axes]
     assert reached == [last["nbytes"], last["step"]]
-
-
-def test_the_legend_names_the_run_that_was_repeated() -> None:
-    lab = small(1)
-    lab.run()
-    lab.run()
-    assert [words.count("(as run 1)") for _, _, words in picture_of(lab).legend] == [0, 1]

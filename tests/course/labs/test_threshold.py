@@ -4,16 +4,14 @@ import pytest
 import torch
 from course.labs.few_digits import small, states
 
-from fltoolkit.codecs import Half, Identity, Pipeline, Quantize
-from fltoolkit_course.labs.threshold import codec_code
+from fltoolkit.codecs import Identity
+from fltoolkit_course.labs.train_threshold import codec
 
 
 def test_codecs_by_bits() -> None:
     values = torch.randn(1000, generator=torch.Generator().manual_seed(0))
-    known = {"Half": Half, "Identity": Identity, "Pipeline": Pipeline, "Quantize": Quantize}
-    codecs = {bits: eval(codec_code(bits), known) for bits in (32, 16, 8, 6, 4, 2)}
-    sizes = {bits: len(codec.encode({"h": values})) for bits, codec in codecs.items()}
-    assert codecs[32] == Identity()
+    sizes = {bits: len(codec(bits).encode({"h": values})) for bits in (32, 16, 8, 6, 4, 2)}
+    assert codec(32) == Identity()
     for bits, nbytes in sizes.items():
         assert 0 <= nbytes - 1000 * bits / 8 < 60
 
