@@ -160,7 +160,12 @@ def test_clinics_are_clients(folder):
     exec(CLINICS, page)
     rows = [f"{['north', 'south', 'west'][k % 3]},{k % 2},{k},{-k}" for k in range(60)]
     Path("clinics.csv").write_text("\n".join(["clinic,ill,age,weight", *rows]))
-    own = {"data": "my_clinics()", "loss": "CrossEntropyLoss()", "rounds": 1, "metric": "perplexity"}
+    own = {
+        "data": "my_clinics()",
+        "loss": "CrossEntropyLoss()",
+        "rounds": 1,
+        "metric": "perplexity",
+    }
     Path("homes.csv").write_text(re.findall(r"```text\n(client,.*?)```", PAGE, re.DOTALL)[0])
     experiment = Experiment(
         "fedavg", num_clients=3, partition="owners", lines="read_lines('homes.csv')", **own

@@ -25,9 +25,9 @@ from fltoolkit.codecs.stage import Stage
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Fleet, Local
 from fltoolkit.history import Record
-from fltoolkit.models import generate, gpt
 from fltoolkit_research.data import Text
 from fltoolkit_research.federated import AllGather, diloco, muon_for
+from fltoolkit_research.models import generate, gpt
 
 STEPS_BETWEEN_TESTS, NUM_TEST_WINDOWS = 10, 200
 LETTERS = 54  # of a text that the model writes

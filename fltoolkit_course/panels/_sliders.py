@@ -66,8 +66,7 @@ def find_ipywidgets(otherwise: str) -> Any:
         import ipywidgets
     except ImportError as error:
         raise ImportError(
-            'the panel needs ipywidgets: pip install "fltoolkit[lab]"; without it call '
-            f"{otherwise}"
+            f'the panel needs ipywidgets: pip install "fltoolkit[lab]"; without it call {otherwise}'
         ) from error
     return ipywidgets
 

@@ -13,7 +13,6 @@ from fltoolkit import Channel, Party, evaluate
 from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, LloydMax, Pipeline, Quantize, TopK
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Local
-from fltoolkit.models import gpt
 from fltoolkit_course.labs import LanguageLab
 from fltoolkit_course.labs.board import Move
 from fltoolkit_course.labs.layout import lay_out

@@ -10,8 +10,8 @@ from torch import nn
 from fltoolkit import SGD, Channel, Party, evaluate, evaluated, train_split
 from fltoolkit.codecs import Codec, Identity, Pipeline, Quantize
 from fltoolkit.history import Record
-from fltoolkit.metrics import BITS_PER_CHARACTER
 from fltoolkit.models import seeded
+from fltoolkit_research.metrics import BITS_PER_CHARACTER
 
 
 @dataclass
