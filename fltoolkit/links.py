@@ -1,8 +1,7 @@
 """The codecs of a channel: a copy for each end of each link, and what the copies remember.
 
-Here: how a link is opened, how two stages at the same end that work together find each other, how a
-codec is replaced during a run, and where the memory of thousands of links is kept. Not here: who
-sends what, and the ledger (channel.py).
+Here: how a link is opened, how a codec is replaced during a run, and where the memory of thousands
+of links is kept. Not here: who sends what, and the ledger (channel.py).
 """
 
 import copy
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 
 from fltoolkit.codecs.base import Codec, Identity, LinkState, check_codec, walk, weigh
-from fltoolkit.codecs.stage import Answered, Answering, Sizes, Stage
+from fltoolkit.codecs.stage import Sizes, Stage
 from fltoolkit.codecs.wrappers import Wrapper
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError
@@ -111,10 +110,8 @@ CodecOf = Callable[[Link], Codec | None]
 class Links:
     """The links of one channel: each directed link has its own two copies of its kind's codec.
 
-    So two clients never share a residual or a random number. The copy at one end of a link and the
-    copy at the same end of the link back may work together: a stage that answers a message, such as
-    `SameMask`, asks the stage that has sent or received this message. The arguments and errors are
-    those of `fltoolkit.Channel`.
+    So two clients never share a residual or a random number. The arguments and errors are those of
+    `fltoolkit.Channel`.
 
     >>> from fltoolkit.codecs import ErrorFeedback
     >>> links = Links({"update": ErrorFeedback(Identity())})
@@ -183,15 +180,7 @@ class Links:
     def change_codec(self, kind: str, codec: Codec, *, keep: bool = False) -> None:
         """Use another codec for a kind from the next message on; see `Channel.change_codec`."""
         check_codecs({kind: codec})
-        answering = {
-            link.kind for link, ends in self._ends.items() if kind in _answered(ends.sending)
-        }
         if keep:
-            if others := sorted(answering - {kind}):
-                raise ValueError(
-                    f"{kind} is answered by {others}, whose codecs remember its messages: leave "
-                    "out keep"
-                )
             old = self.codecs.get(kind, Identity())
             if [*map(type, walk(old))] != [*map(type, walk(codec))]:
                 raise ValueError(
@@ -207,11 +196,8 @@ class Links:
         if any(link.kind == kind for link in (*self._ends, *self._away)):
             # the random numbers of this link so far are used up; a new salt prevents repeating them
             self._changes[kind] = self._changes.get(kind, 0) + 1
-        closed = answering | {kind}
-        self._ends = {link: ends for link, ends in self._ends.items() if link.kind not in closed}
-        self._away = {link: path for link, path in self._away.items() if link.kind not in closed}
-        for link, ends in self._ends.items():
-            self._say_what_is_answered(ends, link.kind)
+        self._ends = {link: ends for link, ends in self._ends.items() if link.kind != kind}
+        self._away = {link: path for link, path in self._away.items() if link.kind != kind}
 
     def state_dict(self) -> dict[str, Any]:
         """What is needed to go on after a restart: each link's state, and the codecs as text.
@@ -257,47 +243,15 @@ class Links:
         for end in ends:
             if isinstance(end, LinkState):
                 end.start_link(zlib.crc32("|".join(link).encode()) + self._changes.get(kind, 0))
-        self._say_what_is_answered(ends, kind)
-        self._connect_answers(link)
         if link in self._away:
             _load_states(ends, kind, torch.load(self._away.pop(link), weights_only=True))
         return ends
-
-    def _say_what_is_answered(self, ends: Ends, kind: str) -> None:
-        """Let the stages of a link remember messages only if a codec may answer this kind."""
-        answered = self._codec_of is not None or any(
-            kind in _answered(codec) for codec in self.codecs.values()
-        )
-        for part in (part for end in ends for part in walk(end)):
-            if isinstance(part, Answered) and isinstance(part, Stage):
-                part.is_answered = answered
-
-    def _connect_answers(self, link: Link) -> None:
-        """Give each stage that replies the codec that handled the message it replies to.
-
-        Both are at the same end of the two links: see `SameMask`.
-        """
-        sender, receiver, _ = link
-        for number, codec in enumerate(self._ends[link]):
-            for part in walk(codec):
-                if not isinstance(part, Answering):
-                    continue
-                if back := self._ends.get(Link(receiver, sender, part.answers)):
-                    # who sends this message has received the answered one
-                    for partner in walk(back[1 - number]):
-                        if isinstance(partner, Answered):
-                            part.listen(partner)
 
     def _put_away(self) -> None:
         """Write the state of the links that were not used for longest into files."""
         if self._max_links is None or self._folder is None:
             return
-        # both stages of an answer must stay in memory together; their state is small
-        known = [*self.codecs.items(), *((link.kind, c) for link, c in self._chosen.items())]
-        kept = {kind for _, codec in known for kind in _answered(codec)}
-        kept |= {kind for kind, codec in known if _answered(codec)}
-        movable = [link for link in self._ends if link.kind not in kept]
-        for link in movable[: max(0, len(movable) - self._max_links)]:
+        for link in [*self._ends][: max(0, len(self._ends) - self._max_links)]:
             states = _states(self._ends.pop(link))
             if not any(states):  # there is nothing to be remembered
                 continue
@@ -386,8 +340,3 @@ def _written(codecs: Mapping[str, Codec]) -> dict[str, tuple[str, str]]:
         kind: (repr(codec), " ".join(type(part).__name__ for part in walk(codec)))
         for kind, codec in codecs.items()
     }
-
-
-def _answered(codec: Codec) -> set[str]:
-    """The kinds of message that the parts of a codec answer, such as `SameMask` does."""
-    return {part.answers for part in walk(codec) if isinstance(part, Answering)}

@@ -10,15 +10,16 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from fltoolkit.channel import Channel, Delivery
+from fltoolkit.channel import Delivery
 from fltoolkit.codecs.base import Codec, weigh
 from fltoolkit.codecs.stage import Sizes
 from fltoolkit.history import Record
 from fltoolkit.links import Link, Once
 from fltoolkit.trees import Tree
+from fltoolkit_research.codecs.same_mask import SameMaskChannel
 
 
-class WeighingChannel(Channel):
+class WeighingChannel(SameMaskChannel):
     """A channel that weighs every ``every``-th message of each kind and direction; see `weigh`.
 
     Weighing does not change what is sent. It takes about as long as encoding the message again.

@@ -37,7 +37,6 @@ from fltoolkit.codecs import (
     Pipeline,
     Quantize,
     RandTopK,
-    SameMask,
     Sign,
     TopK,
 )
@@ -74,7 +73,7 @@ from fltoolkit.split import (
 )
 from fltoolkit.trees import Tree
 from fltoolkit_research import codecs as more_codecs
-from fltoolkit_research.codecs import Rotate
+from fltoolkit_research.codecs import Rotate, SameMask, SameMaskChannel
 from fltoolkit_research.federated import AsyncServer, GaussianDP, fedasync, fedbuff
 from fltoolkit_research.leakage import Noise, NoPeek
 from fltoolkit_research.local_loss import train_local_loss
@@ -157,16 +156,17 @@ def answered() -> list[dict[str, Any]]:
     """A sparse message, and the one that answers it at the same places."""
     asking, answering = begun(ANSWERED), begun(ANSWERED)
     message = asking.encode(messages_tree(0))
+    places = [*answering.masks(message).values()]
     first = {"message": message.hex(), "decoded": dumped(answering.decode(message))}
-    answer = introduced(answering).encode(messages_tree(1))
-    second = {"message": answer.hex(), "decoded": dumped(introduced(asking).decode(answer))}
+    answer = introduced(places).encode(messages_tree(1))
+    second = {"message": answer.hex(), "decoded": dumped(introduced(places).decode(answer))}
     return [first, second]
 
 
-def introduced(partner: Pipeline) -> Pipeline:
-    """`ANSWER` at the end of a link where ``partner`` knows what is answered."""
+def introduced(places: list[torch.Tensor]) -> Pipeline:
+    """`ANSWER` at the end of a link where these places were sent."""
     codec = begun(ANSWER)
-    codec.stages[0].listen(partner.stages[0])
+    codec.stages[0].places = places
     return codec
 
 
@@ -265,7 +265,7 @@ def split_with_codecs() -> Run:
 
 def split_with_same_mask() -> Run:
     codecs = {"activations": Pipeline(RandTopK(0.4)), "gradients": Pipeline(SameMask())}
-    parties, channel = pair(), Channel(codecs)
+    parties, channel = pair(), SameMaskChannel(codecs)
     return finished(train_split(parties, batches().epochs(1), channel), channel, parties)
 
 

@@ -24,20 +24,12 @@ from experiments.language import null_results
 from experiments.language.command import main
 from experiments.null_rows import megabytes
 from experiments.runs import Result, Row, Runs, digest, gain_of, mean_nbytes, rows_of
-from fltoolkit import Batches, Channel, Party, evaluate
-from fltoolkit.codecs import (
-    Codec,
-    Entropy,
-    LloydMax,
-    Pipeline,
-    Quantize,
-    RandTopK,
-    SameMask,
-)
+from fltoolkit import Batches, Party, evaluate
+from fltoolkit.codecs import Codec, Entropy, LloydMax, Pipeline, Quantize, RandTopK
 from fltoolkit.intervals import mean_ci
 from fltoolkit.split import AlwaysA, Periodic, Upload, train_async, train_split
 from fltoolkit_research import pretrained
-from fltoolkit_research.codecs import EDEN, Subspace
+from fltoolkit_research.codecs import EDEN, SameMask, SameMaskChannel, Subspace
 from fltoolkit_research.data import Text, load_text
 from fltoolkit_research.models import gpt
 
@@ -249,7 +241,7 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
         )
         for name, part in zip(names, parts, strict=False)
     ]
-    channel = Channel(setting.codecs)
+    channel = SameMaskChannel(setting.codecs)
     about = {
         **{"key": setting.key(task, seed), "experiment": "split", "task": task.name},
         **{"part": setting.part, "name": setting.name, "seed": seed},

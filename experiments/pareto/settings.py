@@ -22,12 +22,12 @@ from fltoolkit.codecs import (
     Pipeline,
     Quantize,
     RandTopK,
-    SameMask,
     Sign,
     TopK,
 )
 from fltoolkit.split import AlwaysA, BudgetGate, FreezeAfter, LossGate, Periodic
 from fltoolkit_research import Experiment, num_steps
+from fltoolkit_research.codecs import SameMask
 from fltoolkit_research.pooled import Jpeg, Shrink
 
 NUM_CLIENTS, CUT_WIDTH = 10, 640

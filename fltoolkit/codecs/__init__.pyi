@@ -22,7 +22,6 @@ from .sparse import STC as STC
 from .sparse import PlainTopK as PlainTopK
 from .sparse import RandomK as RandomK
 from .sparse import RandTopK as RandTopK
-from .sparse import SameMask as SameMask
 from .sparse import TopK as TopK
 from .sparse import num_kept as num_kept
 from .wrappers import ErrorFeedback as ErrorFeedback

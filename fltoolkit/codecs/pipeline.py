@@ -7,7 +7,6 @@ codecs around a codec (wrappers.py).
 import copy
 import itertools
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -32,7 +31,6 @@ from fltoolkit.wire import (
     DTYPES,
     WireError,
     at_most,
-    bound_to,
     check_num_values,
     check_tree,
     most_values,
@@ -114,11 +112,10 @@ class Pipeline:
         coder = self._stages[-1]
         assert isinstance(coder, Coder)
         entries = coder.pieces(parts)
-        with self._bound():
-            message = pack(entries)
-            short = padding_nbytes(sum(tensor.numel() for tensor in tree.values()), len(message))
-            if short:  # or a receiver refuses it: see "How large a message may become" in wire.py
-                message = pack({**entries, PADDING: torch.zeros(short, dtype=torch.uint8)})
+        message = pack(entries)
+        short = padding_nbytes(sum(tensor.numel() for tensor in tree.values()), len(message))
+        if short:  # or a receiver refuses it: see "How large a message may become" in wire.py
+            message = pack({**entries, PADDING: torch.zeros(short, dtype=torch.uint8)})
         return message
 
     def decode(self, message: bytes) -> Tree:
@@ -140,15 +137,9 @@ class Pipeline:
 
     def _received(self, message: bytes) -> Parts:
         """The parts in a message, without padding."""
-        with self._bound():
-            parts: Parts = dict(unpack(message))
+        parts: Parts = dict(unpack(message))
         parts.pop(PADDING, None)
         return parts
-
-    def _bound(self) -> AbstractContextManager[None]:
-        """Inside, a message is bound to what its stages need at both ends; see `Stage.held`."""
-        held = {f"{n} {name}": t for n, s in enumerate(self.stages) for name, t in s.held().items()}
-        return bound_to(held, _ANOTHER) if held else nullcontext()
 
     def _masks(self, parts: Parts) -> Tree:
         """Go through the stages from the last to the first, and combine their masks."""
@@ -252,12 +243,6 @@ class Pipeline:
             top = min(torch.finfo(dtype).max, torch.finfo(torch.float32).max)
             tree[main] = tensor.clamp(-top, top).to(dtype)  # rounding up must not overflow
         return tree
-
-
-_ANOTHER = (
-    "it answers another message than the one that this end sent or received last. Each answer must "
-    "come before the next message that is answered"
-)
 
 
 def _dtype(code: Part) -> torch.dtype | None:

@@ -32,13 +32,10 @@ from fltoolkit.codecs.stage import (
     Indices,
     Parts,
     RandomStage,
-    Stage,
     Symbols,
-    expect_finite,
     floats,
     side,
     take_side,
-    tensors_of,
     with_side,
 )
 from fltoolkit.trees import Tree, check_finite, is_finite
@@ -68,7 +65,6 @@ class _Sparse(RandomStage):
     scope = "model"
     checks_finite = True
     _orders = False  # True: `_compress` only calls `largest`, which finds NaN by itself
-    _last: Parts | None = None  # of the last message, for a stage that answers it
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,14 +92,11 @@ class _Sparse(RandomStage):
         except FloatingPointError:
             _check(parts)  # says which entry
             raise
-        self._last = out if self.is_answered else None
         return out
 
     def undo(self, parts: Parts) -> Parts:
         """Tensors of zeros, with the values that were sent at their places."""
-        out = densify(self._restore(parts), self.scope, self._allowed)
-        self._last = parts if self.is_answered else None
-        return out
+        return densify(self._restore(parts), self.scope, self._allowed)
 
     def _compress(self, parts: Parts) -> Parts:
         """The parts that `apply` returns."""
@@ -116,10 +109,6 @@ class _Sparse(RandomStage):
         for shapes, places in received.values():
             masks.update(put_back(np.ones(len(places), bool), places, shapes))
         return masks
-
-    def last_masks(self) -> list[Tensor] | None:
-        """The masks of the last message of this stage, in order; None before the first message."""
-        return None if self._last is None else list(self.masks(self._last).values())
 
     def _restore(self, parts: Parts) -> Parts:
         """Restore values, places and layout. A stage that sends something else overrides this."""
@@ -253,8 +242,7 @@ class RandTopK(_Sparse):
     the others, none twice. While ``training`` is False, this is plain top-k of each row; the
     receiver decodes both in the same way.
 
-    In the paper the gradient comes back at the same places: give the channel ``"gradients":
-    Pipeline(SameMask())``.
+    In the paper the gradient comes back at the same places: see `SameMask`.
 
     Source: Zheng et al. 2023, arXiv 2305.18469.
 
@@ -302,83 +290,6 @@ class RandTopK(_Sparse):
             chosen[:, :width][swapped] = rest[:, :width][swapped]
         places = (np.sort(chosen, axis=1) + d * np.arange(len(chosen))[:, None]).reshape(-1)
         return places, take(tensors, places)
-
-
-@dataclass
-class SameMask(Stage):
-    """Send the values at the places of the message that this one answers, and no places.
-
-    This stage is for gradients of sparse activations. Both ends know which activations were kept,
-    so the places cost no bytes. The other values of the gradient are lost, as in the paper; the
-    appendix of notebook 06 shows what is gained if they are sent, too. The tensors must have the
-    order and shapes of those of the answered message. This stage works only in a `Channel`, which
-    connects it with the stage that it answers.
-
-    Source: Zheng et al. 2023, arXiv 2305.18469, section 3.
-
-    >>> from fltoolkit import Channel
-    >>> from fltoolkit.codecs import Pipeline
-    >>> codecs = {"activations": Pipeline(TopK(0.25)), "gradients": Pipeline(SameMask())}
-    >>> channel = Channel(codecs)
-    >>> h = channel.send("alice", "bob", "activations", {"h": torch.tensor([1.0, -3.0, 0.0, 2.0])})
-    >>> channel.send("bob", "alice", "gradients", {"g": torch.ones(4)})
-    {'g': tensor([0., 1., 0., 0.])}
-    """
-
-    answers: str = "activations"  # the kind of message, in the other direction
-
-    def listen(self, partner: Any) -> None:
-        """Remember the stage at the same end that knows the places (see `TopK.last_masks`)."""
-        self._partner = partner
-
-    def held(self) -> dict[str, Tensor]:
-        """The places of the answered message: an answer to another message is refused."""
-        partner = getattr(self, "_partner", None)
-        masks = partner.last_masks() if partner is not None else None
-        return {str(number): mask for number, mask in enumerate(masks or [])}
-
-    def apply(self, parts: Parts) -> Parts:
-        """Keep the values at the places of the answered message."""
-        if empty := [n for n, t in tensors_of(parts, torch.float32).items() if not t.numel()]:
-            raise ValueError(
-                f"entry {empty[0]!r} is empty: leave it out, nothing is to be answered"
-            )
-        masks, entries = self._masks(), floats(parts)
-        if [mask.shape for mask in masks] != [tensor.shape for tensor in entries.values()]:
-            raise ValueError(
-                f"shapes {[tuple(t.shape) for t in entries.values()]} do not answer the last "
-                f"{self.answers}, which had {[tuple(mask.shape) for mask in masks]}"
-            )
-        kept = zip(entries.items(), masks, strict=True)
-        return {**parts, **{name: tensor[mask] for (name, tensor), mask in kept}}
-
-    def undo(self, parts: Parts) -> Parts:
-        """Tensors of zeros, with the values that were sent at their places."""
-        masks, entries, out = self._masks(), tensors_of(parts, torch.float32), dict(parts)
-        if len(masks) != len(entries):
-            raise WireError(f"{len(entries)} entries for {len(masks)} masks: another codec made it")
-        check_num_values(sum(mask.numel() for mask in masks))
-        for (name, values), mask in zip(entries.items(), masks, strict=True):
-            if values.shape != (int(mask.sum()),):
-                raise WireError(
-                    f"entry {name!r}: {tuple(values.shape)} values, {mask.sum()} places"
-                )
-            expect_finite({name: values})
-            out[name] = torch.zeros(mask.shape).masked_scatter(mask, values)
-        return out
-
-    def masks(self, parts: Parts) -> Tree:
-        """Which coordinates were sent: the same as in the answered message."""
-        return dict(zip(tensors_of(parts, torch.float32), self._masks(), strict=True))
-
-    def _masks(self) -> list[Tensor]:
-        partner = getattr(self, "_partner", None)
-        if partner is None or (masks := partner.last_masks()) is None:
-            raise ValueError(
-                f"{self!r} answers {self.answers} that were made sparse, and none crossed in the "
-                "other direction: use it in a Channel whose codec for them has TopK or the like"
-            )
-        return masks
 
 
 @dataclass

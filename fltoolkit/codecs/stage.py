@@ -10,7 +10,7 @@ packed into the frame and counted.
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -111,7 +111,6 @@ class Stage:
     leaves_out = False  # True: values that are not sent arrive as zeros
     checks_finite = False  # True: `apply` raises ValueError for NaN: no need to look before it
     sums = False  # True: the symbols of several senders may be added first, and decoded afterwards
-    is_answered = True  # False: no message answers this one, so `Answered` need not remember it
 
     def apply(self, parts: Parts) -> Parts:
         """Compress: take what the stage before made, and return what the next stage gets."""
@@ -151,14 +150,6 @@ class Stage:
     def contraction(self, n: int) -> float | None:
         """The alpha of E|C(x)-x|^2 <= (1-alpha) |x|^2 for n values; None: none is guaranteed."""
         return None
-
-    def held(self) -> dict[str, Tensor]:
-        """What `undo` needs besides the message, the same at both ends; mostly nothing.
-
-        The checksum of the message covers it, so another message than the expected one raises
-        WireError; see `fltoolkit.wire.bound_to`.
-        """
-        return {}
 
     def start_link(self, salt: int) -> None:
         """Begin on one directed link; a stage that draws random numbers mixes the salt in."""
@@ -217,32 +208,6 @@ class Coder(Stage):
     def pieces(self, parts: Parts) -> Mapping[str, Tensor | Pieces]:
         """What `apply` returns, where bytes may lie in pieces that only the message joins."""
         return self.apply(parts)  # type: ignore[return-value]
-
-
-@runtime_checkable
-class Answered(Protocol):
-    """A stage that remembers which values its last message held, such as `TopK`.
-
-    A channel without a codec that answers sets ``is_answered = False``, and the stage need not
-    remember anything.
-    """
-
-    def last_masks(self) -> list[Tensor] | None:
-        """A bool tensor for each entry of the last message, in order; None before the first."""
-
-
-@runtime_checkable
-class Answering(Protocol):
-    """A stage whose message answers a message of the other direction, such as `SameMask`.
-
-    A channel looks for an `Answered` stage at the same end of the link in the other direction, and
-    passes this stage to `listen`.
-    """
-
-    answers: str  # the kind of the message that is answered
-
-    def listen(self, partner: Answered) -> None:
-        """Remember the stage that knows the answered message."""
 
 
 def side(name: str, what: str) -> str:

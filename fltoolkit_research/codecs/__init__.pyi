@@ -4,3 +4,5 @@ from .narrow import Narrow as Narrow
 from .rotate import DRIVE as DRIVE
 from .rotate import EDEN as EDEN
 from .rotate import Rotate as Rotate
+from .same_mask import SameMask as SameMask
+from .same_mask import SameMaskChannel as SameMaskChannel

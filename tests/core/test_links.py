@@ -1,4 +1,4 @@
-"""The two codecs of each link: their own memory, changed codecs, files, and answers."""
+"""The two codecs of each link: their own memory, changed codecs, and files."""
 
 import gc
 import re
@@ -19,11 +19,8 @@ from fltoolkit.codecs import (
     Pipeline,
     Quantize,
     RandomK,
-    SameMask,
     TopK,
 )
-from fltoolkit.codecs.base import walk
-from fltoolkit.codecs.stage import Answered
 from fltoolkit.data import Batches
 from fltoolkit.federated import Local, fedavg
 from fltoolkit.links import Link, Links, check_whole
@@ -114,14 +111,6 @@ def test_a_channel_reads_its_own_state_while_its_files_are_written_again(tmp_pat
     assert all(torch.equal(residuals[client], again[client]) for client in again)
 
 
-def test_what_is_answered_cannot_be_taken_over():
-    answering = Channel({"activations": Pipeline(TopK(0.5)), "gradients": Pipeline(SameMask())})
-    answering.send("alice", "bob", "activations", {"h": torch.ones(4)})
-    answering.send("bob", "alice", "gradients", {"g": torch.ones(4)})
-    with pytest.raises(ValueError, match="answered by"):
-        answering.change_codec("activations", Pipeline(TopK(0.25)), keep=True)
-
-
 def test_a_changed_codec_draws_new_numbers():
     """Else every change would bring the same dither again."""
     channel = Channel({"update": Pipeline(Quantize(2, stochastic=True))})
@@ -175,21 +164,6 @@ def test_a_link_has_two_codecs_that_share_nothing():
     assert ends.receiving.residual == links.codecs["update"].residual == {}
     assert isinstance(links.codecs_of(Link("ann", "server", "model")).sending, Identity)
     assert links.in_memory() == [link, Link("ann", "server", "model")]
-
-
-def test_who_answers_listens_at_its_own_end():
-    """The label party's `SameMask` sends at the places that came, the client's reads them so."""
-    links = Links({"activations": Pipeline(TopK(0.5)), "gradients": Pipeline(SameMask())})
-    up, down = (
-        links.codecs_of(Link(*link))
-        for link in [("alice", "bob", "activations"), ("bob", "alice", "gradients")]
-    )
-    message = up.sending.encode({"h": torch.tensor([0.0, 3.0])})
-    with pytest.raises(ValueError, match="none crossed"):  # bob has not read it yet
-        down.sending.encode({"g": torch.ones(2)})
-    up.receiving.decode(message)
-    answer = down.sending.encode({"g": torch.ones(2)})
-    assert down.receiving.decode(answer)["g"].tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("kind", ["activations", "gradients"])
@@ -373,25 +347,3 @@ def test_a_broadcast_asks_for_the_codec_of_the_group():
     channel.broadcast("server", ["ann", "ben"], "model", {"w": normal(40)}, multicast=True)
     assert {*asked} == {("server", "ann, ben", "model")}
     assert [transfer.nbytes > 0 for transfer in channel.transfers] == [True, False]
-
-
-def remembered(channel):
-    """For each open link whether the stages at its two ends remember the last message."""
-    found = {}
-    for link, ends in channel.links._ends.items():
-        stages = [part for end in ends for part in walk(end) if isinstance(part, Answered)]
-        found[link.kind] = [stage.last_masks() is not None for stage in stages]
-    return found
-
-
-def test_only_a_message_that_may_be_answered_is_remembered():
-    sparse, tree = Pipeline(TopK(0.5)), {"w": torch.tensor([1.0, -3.0])}
-    channel = Channel({"activations": sparse, "update": sparse})
-    for kind in ("activations", "update"):
-        channel.send("alice", "bob", kind, tree)
-    assert remembered(channel) == {"activations": [False, False], "update": [False, False]}
-    channel.change_codec("gradients", Pipeline(SameMask()))
-    for kind in ("activations", "update"):
-        channel.send("alice", "bob", kind, tree)
-    assert remembered(channel) == {"activations": [True, True], "update": [False, False]}
-    assert channel.send("bob", "alice", "gradients", tree)["w"].tolist() == [0.0, -3.0]

@@ -17,16 +17,7 @@ from torch import nn
 from experiments.replications.adaptive import ByteBudget
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
-from fltoolkit.codecs import (
-    QSGD,
-    Difference,
-    Entropy,
-    ErrorFeedback,
-    Pipeline,
-    Quantize,
-    SameMask,
-    TopK,
-)
+from fltoolkit.codecs import QSGD, Difference, Entropy, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.federated import (
     Arrivals,
     Backlog,
@@ -102,10 +93,6 @@ RUNS = {
     "drop-outs": (
         {"model": Difference(Pipeline(Quantize(8)))},
         {"server": Server(arrivals=DROP_OUTS), "rounds": 5},
-    ),
-    "an answer to a message": (
-        {"model": Difference(Pipeline(TopK(0.5))), "update": Pipeline(SameMask(answers="model"))},
-        {"cohort": 2},
     ),
 }
 

@@ -5,7 +5,6 @@ import json
 import pytest
 import torch
 
-from fltoolkit.channel import Channel
 from fltoolkit.codecs import (
     DGC,
     Difference,
@@ -15,7 +14,6 @@ from fltoolkit.codecs import (
     Only,
     Pipeline,
     Quantize,
-    SameMask,
     TopK,
 )
 from fltoolkit.codecs.base import Weighed
@@ -23,6 +21,7 @@ from fltoolkit.codecs.stage import Coder, Sizes, Stage
 from fltoolkit.plots.style import summary
 from fltoolkit.wire import pack, unpack
 from fltoolkit_research import WeighingChannel, sizes_of, weigh
+from fltoolkit_research.codecs import SameMask, SameMaskChannel
 from fltoolkit_research.plots import three_sizes
 
 
@@ -51,7 +50,7 @@ def test_weighing_changes_nothing():
         "gradients": Pipeline(SameMask()),
         "update": ErrorFeedback(Pipeline(DGC(0.1))),
     }
-    plain, weighing = Channel(codecs), WeighingChannel(codecs, clients={"a"}, every=1)
+    plain, weighing = SameMaskChannel(codecs), WeighingChannel(codecs, clients={"a"}, every=1)
     for seed in range(3):
         h = {"h": torch.randn(5, 20, generator=torch.Generator().manual_seed(seed))}
         for message in (("a", "b", "activations"), ("b", "a", "gradients"), ("a", "b", "update")):

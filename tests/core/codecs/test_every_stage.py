@@ -21,7 +21,8 @@ from fltoolkit.codecs import (
     TopK,
 )
 from fltoolkit.codecs.base import walk
-from fltoolkit.codecs.stage import Answered, Stage, Symbols, side
+from fltoolkit.codecs.sparse import _Sparse
+from fltoolkit.codecs.stage import Stage, Symbols, side
 from fltoolkit.testing import normal
 from fltoolkit_research.codecs import DRIVE, EDEN, PowerSGD, Rotate, Subspace
 from fltoolkit_research.codecs.rotate import gaussian_levels
@@ -79,7 +80,7 @@ def test_every_stage(stage):
     if stage != STAGES["Narrow()"]:  # which works on whole numbers
         assert all(parts[name] is received[name] is tree[name] for name in OTHERS)
     assert receiver.undo(receiver.apply({})) == {}
-    assert masks.keys() == (FLOATS.keys() if isinstance(stage, Answered) else set())
+    assert masks.keys() == (FLOATS.keys() if isinstance(stage, _Sparse) else set())
     for name, mask in masks.items():
         assert (mask.shape, mask.dtype) == (tree[name].shape, torch.bool)
         assert not received[name][~mask].any()

@@ -1,4 +1,4 @@
-"""Stages: what they hand on, what it weighs, who answers whom; a stranger's side information."""
+"""Stages: what they hand on, what it weighs; a stranger's side information."""
 
 import contextlib
 import math
@@ -7,10 +7,8 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from fltoolkit.codecs import DGC, QSGD, Identity, Pipeline, Quantize, SameMask, TopK
+from fltoolkit.codecs import DGC, QSGD, Identity, Pipeline, Quantize, TopK
 from fltoolkit.codecs.stage import (
-    Answered,
-    Answering,
     Indices,
     Parts,
     Stage,
@@ -38,14 +36,6 @@ def test_a_stage_weighs_what_it_hands_on():
     assert sizes.nominal == (4 * 2 + 2 * 4) / 8 + 8
     assert sizes.entropy == pytest.approx((4 * 1 + math.log2(45)) / 8 + 8)
     assert Stage().weigh({}) == (0, 0)
-
-
-def test_who_answers_and_who_is_answered():
-    assert isinstance(SameMask(), Answering)
-    assert SameMask().answers == "activations"
-    assert isinstance(TopK(0.5), Answered)
-    for neither in (Quantize(8), Stage()):
-        assert not isinstance(neither, Answering | Answered)
 
 
 def test_what_is_sent_later_is_said_by_the_stage():
