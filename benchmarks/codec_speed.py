@@ -29,8 +29,6 @@ from fltoolkit.codecs import (
     QSGD,
     STC,
     Codec,
-    Deflate,
-    Entropy,
     Float8,
     Half,
     Pipeline,
@@ -41,7 +39,7 @@ from fltoolkit.codecs import (
     TopK,
 )
 from fltoolkit.codecs._places import largest
-from fltoolkit_research.codecs import DRIVE, EDEN, PowerSGD, Rotate
+from fltoolkit_research.codecs import DRIVE, EDEN, ContextEntropy, Deflate, PowerSGD, Rotate
 
 TOGETHER = 25_000_000  # values in memory for each test: 100 MB
 COPY, FRESH = "copy, memory to memory", "copy, new memory"
@@ -92,19 +90,19 @@ CODECS = {
     "Quantize(8, stochastic)": Pipeline(Quantize(8, stochastic=True)),
     "Quantize(4)": Pipeline(Quantize(4)),
     "TopK(0.01)": Pipeline(TopK(0.01)),
-    "Quantize(8), Entropy": Pipeline(Quantize(8), Entropy()),
-    "Quantize(8, stochastic), Entropy": Pipeline(Quantize(8, stochastic=True), Entropy()),
-    "Quantize(4), Entropy": Pipeline(Quantize(4), Entropy()),
-    "TopK(0.01), Quantize(8), Entropy": Pipeline(TopK(0.01), Quantize(8), Entropy()),
+    "Quantize(8), Entropy": Pipeline(Quantize(8), ContextEntropy()),
+    "Quantize(8, stochastic), Entropy": Pipeline(Quantize(8, stochastic=True), ContextEntropy()),
+    "Quantize(4), Entropy": Pipeline(Quantize(4), ContextEntropy()),
+    "TopK(0.01), Quantize(8), Entropy": Pipeline(TopK(0.01), Quantize(8), ContextEntropy()),
 }
 MORE = {
     "Half": Pipeline(Half()),
     "Float8": Pipeline(Float8()),
     "QSGD(4)": Pipeline(QSGD(4)),
-    "Ternary, Entropy": Pipeline(Ternary(), Entropy()),
+    "Ternary, Entropy": Pipeline(Ternary(), ContextEntropy()),
     "Sign": Pipeline(Sign()),
     "TopK(0.1)": Pipeline(TopK(0.1)),
-    "STC(0.01), Entropy": Pipeline(STC(0.01), Entropy()),
+    "STC(0.01), Entropy": Pipeline(STC(0.01), ContextEntropy()),
     "RandomK(0.01)": Pipeline(RandomK(0.01)),
     "Quantize(8), Deflate": Pipeline(Quantize(8), Deflate()),
     "Rotate, Quantize(8)": Pipeline(Rotate(), Quantize(8)),

@@ -35,11 +35,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from fltoolkit.codecs._range_coder import Plain
 from torch import Tensor, nn
 
 from fltoolkit.codecs import BitPack, Deflate, Entropy, Quantize, TopK, Zstd
 from fltoolkit.codecs import _contexts as contexts
-from fltoolkit.codecs._range_coder import Plain
 from fltoolkit.codecs.stage import Indices, Part, Symbols, side
 from fltoolkit.data import load
 from fltoolkit.models import mcmahan_cnn, seeded, splitnn_mlp

@@ -32,21 +32,12 @@ from benchmarks.split_speed import (
     step_works,
 )
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import (
-    Entropy,
-    ErrorFeedback,
-    Float8,
-    Pipeline,
-    Quantize,
-    TopK,
-    codebooks,
-    quantize,
-)
+from fltoolkit.codecs import ErrorFeedback, Float8, Pipeline, Quantize, TopK, codebooks, quantize
 from fltoolkit.codecs import _contexts as contexts
 from fltoolkit.codecs._places import largest
 from fltoolkit.federated import Local, fedavg
 from fltoolkit.federated.many_at_once import local_updates
-from fltoolkit_research.codecs import DRIVE, Rotate
+from fltoolkit_research.codecs import DRIVE, ContextEntropy, Rotate
 
 
 class Row(NamedTuple):
@@ -93,7 +84,7 @@ def entropy() -> Iterator[Row]:
     works: dict[str, Work] = {}
     lengths: dict[int, float] = {}
     for bits in (8, 4):
-        codec = Pipeline(Quantize(bits), Entropy())
+        codec = Pipeline(Quantize(bits), ContextEntropy())
         message = codec.encode({"w": x})
         works[f"Entropy encodes {bits} bits"] = partial(codec.encode, {"w": x})
         works[f"Entropy decodes {bits} bits"] = partial(codec.decode, message)
@@ -172,7 +163,7 @@ def rotations() -> Iterator[Row]:
 
 def participant() -> Iterator[Row]:
     """All that a client costs in a round, training included; the model has 19 kB."""
-    codec = ErrorFeedback(Pipeline(TopK(0.05), Quantize(8), Entropy()))
+    codec = ErrorFeedback(Pipeline(TopK(0.05), Quantize(8), ContextEntropy()))
     names = [str(k) for k in range(50)]
     clients = {name: cluster_speed.samples(name) for name in names}
     local = Local(batch_size=20, lr=0.1, epochs=1)

@@ -16,8 +16,9 @@ from typing import Any
 
 from experiments.runs import Row
 from fltoolkit import History
-from fltoolkit.codecs import Codec, Entropy, Pipeline, Quantize
+from fltoolkit.codecs import Codec, Pipeline, Quantize
 from fltoolkit.codecs.stage import Stage
+from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.pooled import lossless, lossless_nbytes
 
 KEPT = Path(__file__).parent / "results" / "data.jsonl"
@@ -45,7 +46,7 @@ def bits(number: int) -> dict[str, Codec]:
     return sent_in(Quantize(number))
 
 
-MODEL_BACK = {"model": Pipeline(Quantize(8), Entropy())}
+MODEL_BACK = {"model": Pipeline(Quantize(8), ContextEntropy())}
 """The trained model on its way back to the owners."""
 
 

@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from fltoolkit.codecs.coders import Entropy
 from fltoolkit.codecs.pipeline import Pipeline
 from fltoolkit.codecs.quantize import Quantize
+from fltoolkit.models import generate, gpt
+from fltoolkit_research.codecs.contexts import ContextEntropy
 from fltoolkit_research.models import generate, gpt
 
 __all__ = ["StoredModel", "stored_model", "stored_models"]
@@ -102,7 +103,7 @@ def stored_model(name: str) -> StoredModel:
         )
     sizes = {"context": about["context"], "num_layers": about["layers"], "width": about["width"]}
     network = gpt(len(about["alphabet"]), **sizes, seed=0)
-    network.load_state_dict(Pipeline(Quantize(8), Entropy()).decode(message))
+    network.load_state_dict(Pipeline(Quantize(8), ContextEntropy()).decode(message))
     times = about["nbytes"] / about["nbytes_text"]
     known = (about["alphabet"], about["context"], about["nats_as_stored"], about["nbytes"], times)
     return StoredModel(name, network.eval(), *known)

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fltoolkit.codecs.base import Codec
-from fltoolkit.codecs.coders import Entropy
 from fltoolkit.codecs.difference import Difference
 from fltoolkit.codecs.pipeline import Pipeline
 from fltoolkit.codecs.quantize import QSGD, Quantize
@@ -24,6 +23,7 @@ from fltoolkit.codecs.sparse import STC, TopK
 from fltoolkit.codecs.wrappers import ErrorFeedback
 from fltoolkit.history import History, Record
 from fltoolkit_research.analysis import metric_of
+from fltoolkit_research.codecs.contexts import ContextEntropy
 from fltoolkit_research.experiment import Experiment
 from fltoolkit_research.runs import records
 
@@ -208,8 +208,8 @@ def space(task: Experiment, num_candidates: int, *, seed: int = 0) -> list[Exper
 
 
 _MODELS = (
-    (Pipeline(Quantize(8), Entropy()), "8 bits"),
-    (Difference(Pipeline(Quantize(3), Entropy())), "differences"),
+    (Pipeline(Quantize(8), ContextEntropy()), "8 bits"),
+    (Difference(Pipeline(Quantize(3), ContextEntropy())), "differences"),
 )
 """Codecs for a whole model, or for a bottom that the next client gets.
 
@@ -223,8 +223,8 @@ def _split(task: Experiment, pick: Callable[..., Any]) -> Experiment:
     kept = [TopK(down)] if down < 1 else []
     model, handed_on = pick(*_MODELS) if task.num_clients > 1 else (None, "")
     codecs: dict[str, Codec] = {
-        "activations": Pipeline(Quantize(up), Entropy()),
-        "gradients": Pipeline(*kept, Quantize(4, stochastic=True), Entropy()),
+        "activations": Pipeline(Quantize(up), ContextEntropy()),
+        "gradients": Pipeline(*kept, Quantize(4, stochastic=True), ContextEntropy()),
     }
     if model is not None:
         codecs["model"] = model
@@ -244,11 +244,11 @@ def _split(task: Experiment, pick: Callable[..., Any]) -> Experiment:
 
 def _federated(task: Experiment, pick: Callable[..., Any]) -> Experiment:
     update, words = pick(
-        (Pipeline(QSGD(1), Entropy()), "QSGD 1"),
-        (Pipeline(QSGD(4), Entropy()), "QSGD 4"),
-        (ErrorFeedback(Pipeline(TopK(0.01), Quantize(8), Entropy())), "top 1 %"),
-        (ErrorFeedback(Pipeline(TopK(0.05), Quantize(4), Entropy())), "top 5 %"),
-        (ErrorFeedback(Pipeline(STC(0.02), Entropy())), "STC 2 %"),
+        (Pipeline(QSGD(1), ContextEntropy()), "QSGD 1"),
+        (Pipeline(QSGD(4), ContextEntropy()), "QSGD 4"),
+        (ErrorFeedback(Pipeline(TopK(0.01), Quantize(8), ContextEntropy())), "top 1 %"),
+        (ErrorFeedback(Pipeline(TopK(0.05), Quantize(4), ContextEntropy())), "top 5 %"),
+        (ErrorFeedback(Pipeline(STC(0.02), ContextEntropy())), "STC 2 %"),
     )
     model, down = pick(*_MODELS)
     epochs, cohort = pick(1, 2, 5), pick(0.3, 1.0)

@@ -12,7 +12,6 @@ from fltoolkit.codecs import (
     BFloat16,
     BitPack,
     Codec,
-    Deflate,
     Difference,
     Entropy,
     ErrorFeedback,
@@ -31,11 +30,19 @@ from fltoolkit.codecs import (
     Sign,
     Ternary,
     TopK,
-    Zstd,
 )
 from fltoolkit.codecs.base import walk
 from fltoolkit.codecs.stage import Stage
-from fltoolkit_research.codecs import DRIVE, EDEN, Narrow, PowerSGD, Rotate
+from fltoolkit_research.codecs import (
+    DRIVE,
+    EDEN,
+    ContextEntropy,
+    Deflate,
+    Narrow,
+    PowerSGD,
+    Rotate,
+    Zstd,
+)
 
 PIPELINES: list[Codec] = [
     Identity(),
@@ -65,9 +72,11 @@ PIPELINES: list[Codec] = [
     Pipeline(TopK(0.1), Half()),
     Pipeline(TopK(0.1, scope="tensor"), Float8()),
     Pipeline(Quantize(8), Entropy()),
+    Pipeline(Quantize(8), ContextEntropy()),
     Pipeline(Quantize(2, stochastic=True), Entropy()),
     Pipeline(TopK(0.1), Quantize(8), Entropy()),
-    Pipeline(STC(0.1), Entropy()),
+    Pipeline(TopK(0.1), Quantize(8), ContextEntropy()),
+    Pipeline(STC(0.1), ContextEntropy()),
     Pipeline(Ternary(), Entropy()),
     Pipeline(Quantize(4), Deflate()),
     Pipeline(TopK(0.1), Zstd()),
@@ -76,7 +85,7 @@ PIPELINES: list[Codec] = [
     Pipeline(Narrow(), TopK(0.1)),
     ErrorFeedback(Pipeline(Quantize(4)), decay=0.9),
     ErrorFeedback(Pipeline()),
-    ErrorFeedback(Pipeline(TopK(0.1), Quantize(8, stochastic=True), Entropy())),
+    ErrorFeedback(Pipeline(TopK(0.1), Quantize(8, stochastic=True), ContextEntropy())),
     ErrorFeedback(Pipeline(Sign())),
     Only(Pipeline(Quantize(8)), min_size=20),
     ErrorFeedback(Only(Pipeline(TopK(0.1)), min_size=20)),
@@ -89,8 +98,8 @@ ROTATING: list[Codec] = [
     Pipeline(Rotate(), TopK(0.1)),
     Pipeline(TopK(0.1, scope="tensor"), Rotate(), Half()),
     Pipeline(DRIVE()),
-    Pipeline(EDEN(2), Entropy()),
-    ErrorFeedback(Pipeline(TopK(0.1), EDEN(3, seed=5, unbiased=False), Entropy())),
+    Pipeline(EDEN(2), ContextEntropy()),
+    ErrorFeedback(Pipeline(TopK(0.1), EDEN(3, seed=5, unbiased=False), ContextEntropy())),
     Only(Pipeline(EDEN(4)), min_size=20),
 ]
 
@@ -100,7 +109,7 @@ LOW_RANK: list[Codec] = [
     Pipeline(PowerSGD(2), Half()),
     Pipeline(PowerSGD(2), Quantize(8, per="channel")),
     Pipeline(PowerSGD(1), Quantize(4, stochastic=True), Entropy()),
-    Pipeline(PowerSGD(2), TopK(0.3), Quantize(8), Entropy()),
+    Pipeline(PowerSGD(2), TopK(0.3), Quantize(8), ContextEntropy()),
     Pipeline(PowerSGD(1), TopK(0.3, scope="tensor")),
     ErrorFeedback(Pipeline(PowerSGD(2), Half())),
     ErrorFeedback(Only(Pipeline(PowerSGD(1)), min_size=20)),
@@ -111,7 +120,7 @@ DIFFERENCES: list[Codec] = [
     Difference(Pipeline(Quantize(4), Entropy())),
     Difference(Pipeline(TopK(0.1), Quantize(8, stochastic=True))),
     Difference(Only(Pipeline(Quantize(8)), min_size=20)),
-    Difference(Pipeline(STC(0.1), Entropy()), first=Pipeline(Quantize(8, stochastic=True))),
+    Difference(Pipeline(STC(0.1), ContextEntropy()), first=Pipeline(Quantize(8, stochastic=True))),
 ]
 
 

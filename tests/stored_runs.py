@@ -29,7 +29,6 @@ from fltoolkit.codecs import (
     BFloat16,
     Codec,
     Difference,
-    Entropy,
     ErrorFeedback,
     Float8,
     Half,
@@ -73,7 +72,7 @@ from fltoolkit.split import (
 )
 from fltoolkit.trees import Tree
 from fltoolkit_research import codecs as more_codecs
-from fltoolkit_research.codecs import Rotate, SameMask, SameMaskChannel
+from fltoolkit_research.codecs import ContextEntropy, Rotate, SameMask, SameMaskChannel
 from fltoolkit_research.federated import AsyncServer, GaussianDP, fedasync, fedbuff
 from fltoolkit_research.leakage import Noise, NoPeek
 from fltoolkit_research.local_loss import train_local_loss
@@ -424,8 +423,8 @@ def fedavg_compressed_both_ways() -> Run:
 
 def fedavg_entropy_coded() -> Run:
     codecs = {
-        "model": Only(Pipeline(Quantize(8), Entropy()), min_size=90),
-        "update": Pipeline(QSGD(4), Entropy()),
+        "model": Only(Pipeline(Quantize(8), ContextEntropy()), min_size=90),
+        "update": Pipeline(QSGD(4), ContextEntropy()),
     }
     return federated(codecs)
 
@@ -551,7 +550,7 @@ class Resumable:
 def resumable_split() -> Resumable:
     codecs = {
         "activations": Difference(Pipeline(TopK(0.5, scope="tensor"), Half())),
-        "gradients": ErrorFeedback(Pipeline(Quantize(2, stochastic=True), Entropy())),
+        "gradients": ErrorFeedback(Pipeline(Quantize(2, stochastic=True), ContextEntropy())),
     }
     model, channel = network(), unchecked(codecs)
     top = torch.optim.Adam(model[4:].parameters(), 0.01)

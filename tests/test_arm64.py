@@ -11,7 +11,8 @@ from pathlib import Path
 import every_codec
 import pytest
 
-from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK
+from fltoolkit.codecs import Pipeline, Quantize, TopK
+from fltoolkit_research.codecs import ContextEntropy
 
 ROOT = Path(__file__).parents[1]
 TOOL = ROOT / "tools" / "try_arm64.py"
@@ -51,7 +52,7 @@ def test_the_report_tells_bits_that_must_be_the_same_from_bytes_that_need_not(
     tmp_path, monkeypatch, capsys
 ):
     """Both machines are this one; then its messages, and what it decodes, are another one's."""
-    codecs = [Pipeline(TopK(0.1)), Pipeline(Quantize(4), Entropy())]
+    codecs = [Pipeline(TopK(0.1)), Pipeline(Quantize(4), ContextEntropy())]
     monkeypatch.setattr(every_codec, "CODECS", codecs)
     monkeypatch.setattr(sys, "path", [*sys.path])
     given, found = tmp_path / "here.json", tmp_path / "there.json"

@@ -23,7 +23,6 @@ from experiments.pareto import report as pareto_report
 from fltoolkit import links
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
-from fltoolkit.codecs import coders
 from fltoolkit_research import Store, read, run
 
 pytestmark = pytest.mark.machines
@@ -162,28 +161,6 @@ def check_tree(got, stored):
     assert stored_runs.dumped(got) == stored
 
 
-SHORTER_NOW = ("Pipeline(Quantize(bits=3, stochastic=False, seed=0, per='tensor'))",)
-RUN_SHORTER_NOW = ("fedavg_adaptive_levels",)
-
-
-@pytest.fixture
-def rounding_up(monkeypatch):
-    """Symbols are packed as by version 0.1.0: each piece of their bits in whole bytes of its own.
-
-    Only for what is named in the two lines above; all else has the bytes that it had.
-    """
-    return lambda: monkeypatch.setattr(coders, "_is_tight", lambda *_: False)
-
-
-@pytest.mark.parametrize("codec", [c for c in CODECS if repr(c) in SHORTER_NOW], ids=repr)
-def test_a_message_that_is_shorter_now_holds_the_same(codec):
-    sender, receiver = stored_runs.begun(codec), stored_runs.begun(codec)
-    for number, row in enumerate(MESSAGES[repr(codec)]):
-        message = sender.encode(stored_runs.messages_tree(number))
-        assert len(message) < len(row["message"]) / 2
-        check_tree(receiver.decode(message), row["decoded"])
-
-
 def test_a_stored_codec_still_has_its_text():
     assert [*MESSAGES] == ["made_with", *map(repr, CODECS), repr(ANSWER)]
 
@@ -207,10 +184,8 @@ def bound_to_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize("codec", [c for c in CODECS if not by_matrices(c)], ids=repr)
-def test_a_message_is_written_as_before(codec, rounding_up, bound_to_nothing):
+def test_a_message_is_written_as_before(codec, bound_to_nothing):
     """The same bytes; the same values with zlib and zstd, whose other versions may write others."""
-    if repr(codec) in SHORTER_NOW:
-        rounding_up()
     sender, receiver = stored_runs.begun(codec), stored_runs.begun(codec)
     for number, row in enumerate(MESSAGES[repr(codec)]):
         message = sender.encode(stored_runs.messages_tree(number))
@@ -259,9 +234,7 @@ def test_each_run_is_there_once():
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_gives_the_stored_records_bytes_and_weights(name, rounding_up):
-    if name in RUN_SHORTER_NOW:
-        rounding_up()
+def test_a_run_gives_the_stored_records_bytes_and_weights(name):
     codecs = RUNS[name]().channel.codecs
     check_play(lambda: stored_runs.summary(RUNS[name]()), STORED_RUNS[name], codecs)
 

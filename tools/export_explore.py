@@ -47,7 +47,7 @@ from experiments.null_rows import COMMONEST, ONE_BIT, SEND, UNTRAINED, data_nbyt
 from experiments.pareto import report as pareto_report
 from experiments.pareto import settings as pareto
 from fltoolkit import codecs
-from fltoolkit.codecs import Entropy, Quantize, TopK, num_kept
+from fltoolkit.codecs import Quantize, TopK, num_kept
 from fltoolkit.data.datasets import PIXEL_STATISTICS
 from fltoolkit.intervals import interval
 from fltoolkit.plots.style import INK, PAPER
@@ -58,6 +58,7 @@ from fltoolkit_course.plots.codec_report import draw_report
 from fltoolkit_course.plots.drawing import Area, Axis, Frame, Graphic, chart, symbol
 from fltoolkit_research import NULL_MODELS, Experiment, pooled, sizes_of
 from fltoolkit_research import codecs as more_codecs
+from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.plots.placing import beside
 
 ROOT = Path(__file__).parents[1]
@@ -723,10 +724,10 @@ def codec_table(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 
 def codec_stop(tensor: Tensor, bits: int, fraction: float) -> list[Any]:
-    """Bytes without and with `Entropy`, nominal bits per value, the bound if symbols are
+    """Bytes without and with `ContextEntropy`, nominal bits per value, the bound if symbols are
     independent, both errors, how many values are kept, and the histogram of what arrives."""
     plain = course_plots.describe_codec(tensor, pipeline(bits, fraction))
-    coded = course_plots.describe_codec(tensor, pipeline(bits, fraction, Entropy()))
+    coded = course_plots.describe_codec(tensor, pipeline(bits, fraction, ContextEntropy()))
     return [
         *(plain.nbytes, coded.nbytes),
         *(round(coded.nominal_bits, 6), round(coded.entropy_bits, 4)),

@@ -36,14 +36,12 @@ import every_codec  # noqa: E402
 from fltoolkit.codecs import (  # noqa: E402
     STC,
     Codec,
-    Deflate,
     Entropy,
     Identity,
     Pipeline,
     Quantize,
     RandomK,
     TopK,
-    Zstd,
 )
 from fltoolkit.wire import (  # noqa: E402
     DTYPES,
@@ -56,7 +54,12 @@ from fltoolkit.wire import (  # noqa: E402
     unpack,
     varint,
 )
-from fltoolkit_research.codecs import PowerSGD  # noqa: E402
+from fltoolkit_research.codecs import (  # noqa: E402
+    ContextEntropy,
+    Deflate,
+    PowerSGD,
+    Zstd,
+)
 
 # bytes: 2^24 values are free (wire.py), and decoding them takes some 60 bytes each
 MEMORY = 1 << 31
@@ -67,7 +70,7 @@ ENOUGH = 4_000  # values of the largest honest tree here, with some to spare
 
 CODECS: list[Codec] = [
     *every_codec.CODECS,
-    Pipeline(Quantize(16), Entropy()),  # symbols of two bytes
+    *(Pipeline(Quantize(16), coder) for coder in (Entropy(), ContextEntropy())),  # of two bytes
     Pipeline(Quantize(8), Zstd()),
     Pipeline(PowerSGD(2), Quantize(8), Deflate()),
     *(Pipeline(stage(0.001)) for stage in (TopK, RandomK, STC)),  # short messages, large trees

@@ -9,7 +9,7 @@ from itertools import chain
 
 from experiments.async_states.gates import BangBang, LogSpaced
 from experiments.runs import digest
-from fltoolkit.codecs import Codec, Entropy, Float8, Only, Pipeline, Quantize, TopK
+from fltoolkit.codecs import Codec, Float8, Only, Pipeline, Quantize, TopK
 from fltoolkit.split import (
     AlwaysA,
     BudgetGate,
@@ -19,6 +19,7 @@ from fltoolkit.split import (
     Periodic,
     Upload,
 )
+from fltoolkit_research.codecs import ContextEntropy
 
 BATCH_SIZE, NUM_CLIENTS = 64, 10
 LR = {"mlp": 0.03, "vgg11": 0.01}  # at 0.02 and more VGG-11 diverges in its first steps
@@ -80,13 +81,13 @@ class Setting:
 FLOAT8 = {"activations": Pipeline(Float8()), "gradients": Pipeline(Float8())}
 """What the paper sends (Chen et al. 2021, arXiv 2107.09786): 8-bit floats, both ways."""
 FEW_BITS = {
-    "activations": Pipeline(Quantize(3), Entropy()),
-    "gradients": Pipeline(TopK(0.05), Quantize(4), Entropy()),
+    "activations": Pipeline(Quantize(3), ContextEntropy()),
+    "gradients": Pipeline(TopK(0.05), Quantize(4), ContextEntropy()),
 }
 """3 bits per value up, the largest 5 % of the values in 4 bits down; both entropy-coded."""
 FEWER_BITS = {
-    "activations": Pipeline(Quantize(2), Entropy()),
-    "gradients": Pipeline(TopK(0.02), Quantize(4), Entropy()),
+    "activations": Pipeline(Quantize(2), ContextEntropy()),
+    "gradients": Pipeline(TopK(0.02), Quantize(4), ContextEntropy()),
 }
 """2 bits per value up, of differences (``Upload(delta=True)``), and the largest 2 % down."""
 
@@ -189,7 +190,7 @@ def equal_bytes(task: Task) -> Iterator[Setting]:
 
 def several_clients(task: Task) -> Iterator[Setting]:
     """The bottom is handed on: what does that cost, and which gate avoids it?"""
-    model = {"model": Only(Pipeline(Quantize(8), Entropy()))}
+    model = {"model": Only(Pipeline(Quantize(8), ContextEntropy()))}
     for name, gate, codecs in (
         ("vanilla, float32", AlwaysA(), {}),
         ("loss threshold 0.1, Float8", LossGate(0.1), FLOAT8),

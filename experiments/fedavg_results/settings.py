@@ -15,13 +15,13 @@ from fltoolkit.codecs import (
     STC,
     Codec,
     Difference,
-    Entropy,
     ErrorFeedback,
     Pipeline,
     Quantize,
     TopK,
 )
 from fltoolkit.trees import Tree
+from fltoolkit_research.codecs import ContextEntropy
 
 BATCH_SIZE, COHORT = 10, 0.1  # B and C of the paper
 CHOSEN_ON, SEEDS = (10,), (0, 1, 2)  # where settings were chosen, and where they are confirmed
@@ -104,7 +104,7 @@ class Once:
 
 def small(*stages: Any) -> Pipeline:
     """These stages, and an entropy coder."""
-    return Pipeline(*stages, Entropy())
+    return Pipeline(*stages, ContextEntropy())
 
 
 UP = {

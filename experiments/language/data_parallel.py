@@ -29,7 +29,6 @@ from fltoolkit import Channel
 from fltoolkit.codecs import (
     BFloat16,
     Codec,
-    Entropy,
     ErrorFeedback,
     Float8,
     Half,
@@ -41,7 +40,7 @@ from fltoolkit.codecs import (
 )
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Fleet, Local
-from fltoolkit_research.codecs import PowerSGD
+from fltoolkit_research.codecs import ContextEntropy, PowerSGD
 from fltoolkit_research.federated import (
     AllGather,
     Exchange,
@@ -114,16 +113,16 @@ def both(codec: Codec) -> dict[str, Codec]:
     return {"update": ErrorFeedback(codec), "model": ErrorFeedback(codec)}
 
 
-TWO_BITS = both(Pipeline(LloydMax(2), Entropy()))
+TWO_BITS = both(Pipeline(LloydMax(2), ContextEntropy()))
 FOUR_BITS = both(Pipeline(Quantize(4)))
 NESTEROV = (0.7, 0.9)
-SPARSE = {"update": ErrorFeedback(Pipeline(TopK(0.02), LloydMax(2), Entropy()), decay=0.95)}
+SPARSE = {"update": ErrorFeedback(Pipeline(TopK(0.02), LloydMax(2), ContextEntropy()), decay=0.95)}
 SPARSE_MUON = {"optimizer": "Muon", "codecs": SPARSE, "exchange": AllGather()}
 SIGNS = both(Pipeline(Sign()))
 RANK_4 = both(Pipeline(PowerSGD(4), Quantize(8)))
 EIGHT_BITS = {"update": Pipeline(Quantize(8)), "model": Pipeline(Quantize(8))}
 SIXTEEN_BITS = {"update": Pipeline(BFloat16()), "model": Pipeline(BFloat16())}
-COSINES = {"update": Pipeline(TopK(1 / 32, scope="tensor"), Half(), Entropy())}
+COSINES = {"update": Pipeline(TopK(1 / 32, scope="tensor"), Half(), ContextEntropy())}
 FOUR_BIT_FLOATS = {"update": Pipeline(Float8(3, 0))}
 
 

@@ -27,19 +27,11 @@ from experiments.language.split_adapters import TwoParts, adapted
 from experiments.null_rows import megabytes
 from experiments.runs import Result, Row, Runs, digest, gain_of, rows_of
 from fltoolkit import Channel, Party, evaluate, fedavg
-from fltoolkit.codecs import (
-    Codec,
-    Difference,
-    Entropy,
-    ErrorFeedback,
-    LloydMax,
-    Pipeline,
-    Quantize,
-)
+from fltoolkit.codecs import Codec, Difference, ErrorFeedback, LloydMax, Pipeline, Quantize
 from fltoolkit.federated import Local
 from fltoolkit.intervals import mean_ci
 from fltoolkit_research import pretrained
-from fltoolkit_research.codecs import EDEN
+from fltoolkit_research.codecs import EDEN, ContextEntropy
 from fltoolkit_research.data import partition_contiguous, speeches
 from fltoolkit_research.finetuning import FineTuned, full, lora
 
@@ -137,7 +129,7 @@ def settings(task: Task) -> list[Setting]:
     for bits in (4, 2, 1):
         name = f"full, {bits} bit{'s' * (bits > 1)} (EDEN)"
         found.append(Setting(FULL, name, "full", LR["full"], codec=eden(bits)))
-    lloyd = Pipeline(LloydMax(2), Entropy())
+    lloyd = Pipeline(LloydMax(2), ContextEntropy())
     found.append(Setting(FULL, "full, 2 bits (Lloyd-Max)", "full", LR["full"], codec=lloyd))
     for rank in (1, 2, 4, 8):
         found.append(Setting(ADAPTERS, f"LoRA {rank}, float32", "lora", LR["lora"], rank))
@@ -153,7 +145,7 @@ def settings(task: Task) -> list[Setting]:
         Setting(SOME, "embedding and head, 2 bits (EDEN)", "ends", LR["ends"], codec=eden(2))
     )
     found.append(Setting(SOME, "head only, float32", "head", LR["head"]))
-    bits = Pipeline(Quantize(4, per=64), Entropy())
+    bits = Pipeline(Quantize(4, per=64), ContextEntropy())
     for name, cuts, cut_rank, codec in (
         ("split after block 1, LoRA 8", (2, 2, 2, 2), 8, None),
         ("split after block 1, LoRA 8, in the cut layer 4", (2, 2, 2, 2), 4, None),
@@ -177,7 +169,7 @@ def candidates(task: Task) -> list[Setting]:
 
 def eden(bits: int) -> Codec:
     """A rotation, so many bits, entropy coding; biased, since both ways have error feedback."""
-    return Pipeline(EDEN(bits, unbiased=False), Entropy())
+    return Pipeline(EDEN(bits, unbiased=False), ContextEntropy())
 
 
 # ------------------------------------------------------------------------------------------- a run

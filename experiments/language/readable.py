@@ -17,14 +17,15 @@ import torch
 
 from experiments.language.data_parallel import TWO_BITS, Setting, trained
 from experiments.language.task import Task, held_out, text_of
-from fltoolkit.codecs import Entropy, Pipeline, Quantize
+from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit_course.stored import FOLDER, LIST
+from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.federated import AllGather
 from fltoolkit_research.pooled import lossless
 
 TASK = Task(text="topics", batch_size=8, steps=3000)
 SEED = 0
-STORE = Pipeline(Quantize(8), Entropy())
+STORE = Pipeline(Quantize(8), ContextEntropy())
 RUNS = (
     Setting("Muon, every step, float32", "ddp", "Muon"),
     Setting("Muon, H = 10, 2 bits", optimizer="Muon", inner_steps=10, codecs=TWO_BITS),

@@ -25,11 +25,11 @@ from experiments.language.command import main
 from experiments.null_rows import megabytes
 from experiments.runs import Result, Row, Runs, digest, gain_of, mean_nbytes, rows_of
 from fltoolkit import Batches, Party, evaluate
-from fltoolkit.codecs import Codec, Entropy, LloydMax, Pipeline, Quantize, RandTopK
+from fltoolkit.codecs import Codec, LloydMax, Pipeline, Quantize, RandTopK, SameMask
 from fltoolkit.intervals import mean_ci
 from fltoolkit.split import AlwaysA, Periodic, Upload, train_async, train_split
 from fltoolkit_research import pretrained
-from fltoolkit_research.codecs import EDEN, SameMask, SameMaskChannel, Subspace
+from fltoolkit_research.codecs import EDEN, ContextEntropy, SameMask, SameMaskChannel, Subspace
 from fltoolkit_research.data import Text, load_text
 from fltoolkit_research.models import gpt
 
@@ -133,14 +133,18 @@ def settings(task: Task) -> list[Setting]:
 
     add(PLAIN, "float32")
     for bits in (8, 4, 3, 2):
-        add(PLAIN, f"{bits} bits", Pipeline(Quantize(bits, per=64), Entropy()))
+        add(PLAIN, f"{bits} bits", Pipeline(Quantize(bits, per=64), ContextEntropy()))
     for bits in (4, 2, 1):
-        add(PLAIN, f"rotated, {bits} bit{'s' * (bits > 1)} (EDEN)", Pipeline(EDEN(bits), Entropy()))
-    add(PLAIN, "2 bits (Lloyd-Max)", Pipeline(LloydMax(2), Entropy()))
+        add(
+            PLAIN,
+            f"rotated, {bits} bit{'s' * (bits > 1)} (EDEN)",
+            Pipeline(EDEN(bits), ContextEntropy()),
+        )
+    add(PLAIN, "2 bits (Lloyd-Max)", Pipeline(LloydMax(2), ContextEntropy()))
     delta = {"upload": Upload(delta=True)}
     for bits in (4, 3, 2, 1):
         name = f"differences, {bits} bit{'s' * (bits > 1)} (EDEN)"
-        add(CHANGES, name, Pipeline(EDEN(bits), Entropy()), **delta)
+        add(CHANGES, name, Pipeline(EDEN(bits), ContextEntropy()), **delta)
     add(CHANGES, "differences 1 bit, gradients 2 bits", eden(1), eden(2), **delta)
     add(CHANGES, "differences 2 bits, gradients 1 bit", eden(2), eden(1), **delta)
     add(CHANGES, "differences 3 bits, gradients 1 bit", eden(3), eden(1), **delta)
@@ -153,7 +157,7 @@ def settings(task: Task) -> list[Setting]:
     add(CHANGES, name, eden(2), eden(1), period=2, **delta)
     name = "differences 1 bit, least error; gradients 1 bit"
     add(CHANGES, name, eden(1, unbiased=False), eden(1), **delta)
-    narrow = Pipeline(Subspace(32), EDEN(1), Entropy())
+    narrow = Pipeline(Subspace(32), EDEN(1), ContextEntropy())
     add(CHANGES, "differences 2 bits, least error; gradients 1 bit of half", least, narrow, **delta)
     least = eden(3, unbiased=False)
     add(CHANGES, "differences 3 bits, least error; gradients 1 bit", least, eden(1), **delta)
@@ -168,24 +172,24 @@ def settings(task: Task) -> list[Setting]:
     for rank in (32, 16, 8):
         add(RANK, f"subspace of rank {rank}", Pipeline(Subspace(rank)))
     for rank, bits in ((32, 4), (32, 3), (32, 2), (16, 4), (16, 3), (16, 2), (8, 4), (8, 3)):
-        codec = Pipeline(Subspace(rank), EDEN(bits), Entropy())
+        codec = Pipeline(Subspace(rank), EDEN(bits), ContextEntropy())
         add(RANK, f"subspace {rank}, {bits} bits", codec)
     for rank, bits in ((32, 4), (16, 4), (8, 4)):
-        up, down = (Pipeline(Subspace(rank), EDEN(b), Entropy()) for b in (bits, 1))
+        up, down = (Pipeline(Subspace(rank), EDEN(b), ContextEntropy()) for b in (bits, 1))
         add(RANK, f"subspace {rank}, {bits} bits, gradients 1 bit", up, down)
         add(RANK, f"subspace {rank}, differences {bits} bits, gradients 1 bit", up, down, **delta)
     add(U, "float32 (U)", shape="U-shaped")
     for bits in (4, 2):
         add(U, f"rotated, {bits} bits (U)", eden(bits), shape="U-shaped")
     add(U, "rotated, 4 bits, gradients 1 bit (U)", eden(4), eden(1), shape="U-shaped")
-    sub = Pipeline(Subspace(32), EDEN(4), Entropy())
+    sub = Pipeline(Subspace(32), EDEN(4), ContextEntropy())
     add(U, "subspace 32, 4 bits (U)", sub, shape="U-shaped")
     return sorted(both, key=lambda s: [PLAIN, CHANGES, SILENCE, RANK, U].index(s.part))
 
 
 def eden(bits: int, *, unbiased: bool = True) -> Codec:
     """A rotation, so many bits, entropy coding; biased, the squared error is least."""
-    return Pipeline(EDEN(bits, unbiased=unbiased), Entropy())
+    return Pipeline(EDEN(bits, unbiased=unbiased), ContextEntropy())
 
 
 # ------------------------------------------------------------------------------------------- a run

@@ -12,11 +12,12 @@ from torch import nn
 
 from experiments.links.ahead import split_ahead
 from fltoolkit import SGD, Batches, Channel, Party, load, splitnn_mlp
-from fltoolkit.codecs import Codec, Difference, Entropy, ErrorFeedback, Pipeline, Quantize
+from fltoolkit.codecs import Codec, Difference, ErrorFeedback, Pipeline, Quantize
 from fltoolkit.federated import Local, local_update
 from fltoolkit.history import Record
 from fltoolkit.split import Periodic, train_async, train_split
 from fltoolkit_engines.remote import RemoteGate, RemoteParty, absent
+from fltoolkit_research.codecs import ContextEntropy
 
 CLIENT, SERVER = "client", "server"
 BATCH_SIZE, LR, SEED = 64, 0.05, 0
@@ -79,8 +80,8 @@ def averaging(channel: Channel, here: str, count: int) -> Iterator[Record]:
 
 
 EIGHT = Pipeline(Quantize(8))
-FOUR = Pipeline(Quantize(4, stochastic=True), Entropy())
-THREE = Pipeline(Quantize(3), Entropy())
+FOUR = Pipeline(Quantize(4, stochastic=True), ContextEntropy())
+THREE = Pipeline(Quantize(3), ContextEntropy())
 
 METHODS = {
     "SplitNN, float32": Method(split, "step", 328_000),

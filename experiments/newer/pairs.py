@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from experiments.newer.report import command
 from experiments.newer.setting import SEEDS
-from fltoolkit.codecs import Codec, Entropy, LloydMax, Pipeline, Quantize
+from fltoolkit.codecs import Codec, LloydMax, Pipeline, Quantize
 from fltoolkit.codecs.stage import (
     Parts,
     Stage,
@@ -30,7 +30,8 @@ from fltoolkit.codecs.stage import (
     with_side,
 )
 from fltoolkit.intervals import mean_ci
-from fltoolkit_research.codecs import EDEN, Rotate
+from fltoolkit.models import gpt
+from fltoolkit_research.codecs import EDEN, ContextEntropy, Rotate
 from fltoolkit_research.models import gpt
 
 SIZE = 200_000
@@ -100,12 +101,12 @@ def codecs(bits: int) -> dict[str, Codec]:
     """What is compared at about so many bits per value."""
     return {
         f"pairs, {bits} bits": Pipeline(Rotate(), Pairs(bits)),
-        f"pairs, {bits} bits, coded": Pipeline(Rotate(), Pairs(bits), Entropy()),
+        f"pairs, {bits} bits, coded": Pipeline(Rotate(), Pairs(bits), ContextEntropy()),
         f"EDEN, {bits} bits": Pipeline(EDEN(bits, unbiased=False)),
-        f"EDEN, {bits} bits, coded": Pipeline(EDEN(bits, unbiased=False), Entropy()),
-        f"Lloyd-Max, {bits} bits, coded": Pipeline(LloydMax(bits), Entropy()),
+        f"EDEN, {bits} bits, coded": Pipeline(EDEN(bits, unbiased=False), ContextEntropy()),
+        f"Lloyd-Max, {bits} bits, coded": Pipeline(LloydMax(bits), ContextEntropy()),
         f"rotated, evenly spaced, {bits + 1} bits, coded": Pipeline(
-            Rotate(), Quantize(bits + 1), Entropy()
+            Rotate(), Quantize(bits + 1), ContextEntropy()
         ),
     }
 

@@ -18,16 +18,16 @@ from torch import Tensor, nn
 from experiments.language import finetune
 from experiments.newer.report import command
 from experiments.newer.setting import SEEDS
-from fltoolkit.codecs import Entropy, Pipeline
+from fltoolkit.codecs import Pipeline
 from fltoolkit.data import Batches
 from fltoolkit.intervals import mean_ci
 from fltoolkit.trees import Tree
 from fltoolkit_research import pretrained
-from fltoolkit_research.codecs import Narrow
+from fltoolkit_research.codecs import ContextEntropy, Narrow
 
 RATES = (6e-3, 3e-3, 1e-3, 1e-4, 1e-5, 1e-6)  # 6e-3 trained the model, 3e-3 fine-tunes it
 WARM_UP, STEPS = 10, 5
-PATCH = Pipeline(Narrow(), Entropy())
+PATCH = Pipeline(Narrow(), ContextEntropy())
 
 
 def ordered(t: Tensor) -> Tensor:

@@ -15,7 +15,6 @@ from fltoolkit.codecs import (
     STC,
     Codec,
     Difference,
-    Entropy,
     ErrorFeedback,
     Float8,
     Only,
@@ -27,19 +26,21 @@ from fltoolkit.codecs import (
 )
 from fltoolkit.split import AlwaysA, BudgetGate, FreezeAfter, LossGate, Periodic
 from fltoolkit_research import Experiment, num_steps
-from fltoolkit_research.codecs import SameMask
+from fltoolkit_research.codecs import ContextEntropy, SameMask
 from fltoolkit_research.pooled import Jpeg, Shrink
 
 NUM_CLIENTS, CUT_WIDTH = 10, 640
 SAMPLES = {"digits": 1437, "mnist": 60_000}
 PARTITIONS = {"IID": "iid", "non-IID": "dirichlet(0.3)"}
-HANDED_ON = {"model": Only(Pipeline(Quantize(8), Entropy()), min_size=1000)}
+HANDED_ON = {"model": Only(Pipeline(Quantize(8), ContextEntropy()), min_size=1000)}
 """The bottom in 8 bits on its way from client to client; with 10 clients it is much of the bill."""
-MODEL_8_BITS = {"model": Pipeline(Quantize(8), Entropy())}
-DIFFERENCES = {"model": Difference(Pipeline(Quantize(3), Entropy()))}
+MODEL_8_BITS = {"model": Pipeline(Quantize(8), ContextEntropy())}
+DIFFERENCES = {"model": Difference(Pipeline(Quantize(3), ContextEntropy()))}
 """A whole model, or a bottom handed on: only what is new since the link's last message."""
 DIFFERENCES_STC = {
-    "model": Difference(Pipeline(STC(0.01), Entropy()), first=Pipeline(Quantize(8), Entropy()))
+    "model": Difference(
+        Pipeline(STC(0.01), ContextEntropy()), first=Pipeline(Quantize(8), ContextEntropy())
+    )
 }
 
 
@@ -90,16 +91,16 @@ TASKS = {
 }
 FLOAT8 = {"activations": Pipeline(Float8()), "gradients": Pipeline(Float8()), **HANDED_ON}
 FOUR_BITS = {
-    "activations": Pipeline(Quantize(4), Entropy()),
-    "gradients": Pipeline(Quantize(4, stochastic=True), Entropy()),
+    "activations": Pipeline(Quantize(4), ContextEntropy()),
+    "gradients": Pipeline(Quantize(4, stochastic=True), ContextEntropy()),
     **HANDED_ON,
 }
 FEW_BITS = {
-    "activations": Pipeline(Quantize(2), Entropy()),
-    "gradients": Pipeline(TopK(0.05), Quantize(4), Entropy()),
+    "activations": Pipeline(Quantize(2), ContextEntropy()),
+    "gradients": Pipeline(TopK(0.05), Quantize(4), ContextEntropy()),
 }
 RAND_TOP_K = {
-    "activations": Pipeline(RandTopK(0.1), Entropy()),
+    "activations": Pipeline(RandTopK(0.1), ContextEntropy()),
     "gradients": Pipeline(SameMask()),
     **HANDED_ON,
 }
@@ -160,19 +161,21 @@ def methods(task: Task, partition: str) -> Iterator[Experiment]:
 
     yield fed(BASELINE_FEDERATED, None)
     yield fed("FedPAQ", Pipeline(QSGD(4)))
-    yield fed("FedPAQ + Entropy", Pipeline(QSGD(4), Entropy()))
-    yield fed("FedPAQ + Entropy, model 8 bits", Pipeline(QSGD(4), Entropy()), MODEL_8_BITS)
-    top_k = ErrorFeedback(Pipeline(TopK(0.01), Quantize(8), Entropy()))
+    yield fed("FedPAQ + Entropy", Pipeline(QSGD(4), ContextEntropy()))
+    yield fed("FedPAQ + Entropy, model 8 bits", Pipeline(QSGD(4), ContextEntropy()), MODEL_8_BITS)
+    top_k = ErrorFeedback(Pipeline(TopK(0.01), Quantize(8), ContextEntropy()))
     yield fed("top-k 1 % + EF", top_k)
     yield fed("top-k 1 % + EF, model 8 bits", top_k, MODEL_8_BITS)
-    three_bits = ErrorFeedback(Pipeline(Quantize(3), Entropy()))
+    three_bits = ErrorFeedback(Pipeline(Quantize(3), ContextEntropy()))
     yield fed("3 bits + EF both ways", three_bits, DIFFERENCES)
-    stc = ErrorFeedback(Pipeline(STC(0.01), Entropy()))
+    stc = ErrorFeedback(Pipeline(STC(0.01), ContextEntropy()))
     yield fed("STC 1 %", stc)
     yield fed("STC 1 % both ways", stc, DIFFERENCES_STC)
-    yield fed("DGC 1 %", Pipeline(DGC(0.01, momentum=0.5, warmup=(0.25, 0.06)), Entropy()))
-    yield fed("EF-sign", ErrorFeedback(Pipeline(Sign(), Entropy())))
-    yield fed("EF-sign, model 8 bits", ErrorFeedback(Pipeline(Sign(), Entropy())), MODEL_8_BITS)
+    yield fed("DGC 1 %", Pipeline(DGC(0.01, momentum=0.5, warmup=(0.25, 0.06)), ContextEntropy()))
+    yield fed("EF-sign", ErrorFeedback(Pipeline(Sign(), ContextEntropy())))
+    yield fed(
+        "EF-sign, model 8 bits", ErrorFeedback(Pipeline(Sign(), ContextEntropy())), MODEL_8_BITS
+    )
 
 
 def null_rows(task: Task, partition: str) -> Iterator[Experiment]:

@@ -126,7 +126,9 @@ def without_entropy(e: Experiment) -> Experiment:
     """
     if e.gate.startswith("BudgetGate"):
         return e
-    return replace(e, codecs={k: text.replace(", Entropy()", "") for k, text in e.codecs.items()})
+    return replace(
+        e, codecs={k: text.replace(", ContextEntropy()", "") for k, text in e.codecs.items()}
+    )
 
 
 def method_of(e: Experiment) -> str:

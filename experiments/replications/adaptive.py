@@ -18,7 +18,7 @@ class AdaptiveLevels:
     """More levels as the loss falls: ``ceil(sqrt(first_loss / loss) * first)``.
 
     Coarse steps are good enough while the model is bad. ``make(levels)`` makes the codec, e.g.
-    ``lambda levels: Pipeline(QSGD(levels), Entropy())``; begin with ``make(first)``.
+    ``lambda levels: Pipeline(QSGD(levels), ContextEntropy())``; begin with ``make(first)``.
     Source: AdaQuantFL, Jhunjhunwala et al. 2021, arXiv 2102.04487.
 
     >>> rule = AdaptiveLevels(make=print, first=2)

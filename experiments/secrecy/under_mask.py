@@ -7,11 +7,12 @@ from experiments.runs import Result
 from experiments.secrecy.run import dataset, network
 from experiments.secrecy.settings import TASKS, grid
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK, Zstd
+from fltoolkit.codecs import Pipeline, Quantize, TopK
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Fleet, Local
 from fltoolkit.federated.client import sent_entries
 from fltoolkit.federated.workers import Workers
+from fltoolkit_research.codecs import ContextEntropy, Zstd
 from fltoolkit_research.leakage import Listener
 from fltoolkit_research.secrecy import Grid, bits_of_sum, secure_sum
 from fltoolkit_research.secrecy.parties import unpack_bits
@@ -62,10 +63,10 @@ def under_mask(task_name: str, num_clients: int = 10, seed: int = 0) -> Result:
     found = {
         "2 bits, clear": bits_per_value(len(Pipeline(Quantize(2)).encode(first))),
         "2 bits and Entropy, clear": bits_per_value(
-            len(Pipeline(Quantize(2), Entropy()).encode(first))
+            len(Pipeline(Quantize(2), ContextEntropy()).encode(first))
         ),
         "top 1 % and Entropy, clear": bits_per_value(
-            len(Pipeline(TopK(0.01), Entropy()).encode(first))
+            len(Pipeline(TopK(0.01), ContextEntropy()).encode(first))
         ),
         f"2 bits, masked: {width} bits of the sum": bits_per_value(
             listener.nbytes(sender=names[0], kind="masked")

@@ -24,21 +24,24 @@ from experiments.replications.updates import (
 )
 from experiments.runs import Result
 from fltoolkit import SGD, Channel, Party, evaluate, splitnn_mlp
-from fltoolkit.codecs import STC, Codec, Difference, Entropy, ErrorFeedback, Pipeline, Quantize
+from fltoolkit.codecs import STC, Codec, Difference, ErrorFeedback, Pipeline, Quantize
 from fltoolkit.federated import Local, fedavg
 from fltoolkit.trees import Tree
+from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.leakage import Listener, explained_variance, train_decoder
 from fltoolkit_research.pooled import Shrink, lossless, lossless_nbytes, pool
 
 TASK = TASKS["mnist"]
 NUM_OWNERS, ROUNDS = 10, 20
 STC_BOTH = {
-    "update": ErrorFeedback(Pipeline(STC(0.01), Entropy())),
-    "model": Difference(Pipeline(STC(0.01), Entropy()), first=Pipeline(Quantize(8), Entropy())),
+    "update": ErrorFeedback(Pipeline(STC(0.01), ContextEntropy())),
+    "model": Difference(
+        Pipeline(STC(0.01), ContextEntropy()), first=Pipeline(Quantize(8), ContextEntropy())
+    ),
 }
 THREE_BITS = {
-    "update": ErrorFeedback(Pipeline(Quantize(3), Entropy())),
-    "model": Difference(Pipeline(Quantize(3), Entropy())),
+    "update": ErrorFeedback(Pipeline(Quantize(3), ContextEntropy())),
+    "model": Difference(Pipeline(Quantize(3), ContextEntropy())),
 }
 
 

@@ -21,8 +21,9 @@ from experiments.send_data.training import (
     standardized,
 )
 from fltoolkit import Channel
-from fltoolkit.codecs import STC, Difference, Entropy, ErrorFeedback, Pipeline
+from fltoolkit.codecs import STC, Difference, ErrorFeedback, Pipeline
 from fltoolkit.federated import Fleet, Local, fedavg
+from fltoolkit_research.codecs import ContextEntropy
 
 
 class Change(nn.Module):
@@ -71,8 +72,8 @@ def _together(
     owners = {f"owner{k}": (rows, data.y_train[rows]) for k, rows in enumerate(owned)}
     channel = Channel(
         {
-            "update": ErrorFeedback(Pipeline(STC(setting.up), Entropy())),
-            "model": Difference(Pipeline(STC(setting.down), Entropy())),
+            "update": ErrorFeedback(Pipeline(STC(setting.up), ContextEntropy())),
+            "model": Difference(Pipeline(STC(setting.down), ContextEntropy())),
         }
     )
     local = Local(batch_size=setting.batch_size, lr=setting.lr, epochs=setting.passes)

@@ -7,10 +7,8 @@ from .codebooks import Half as Half
 from .codebooks import LloydMax as LloydMax
 from .codebooks import Quantiles as Quantiles
 from .coders import BitPack as BitPack
-from .coders import Deflate as Deflate
-from .coders import Entropy as Entropy
-from .coders import Zstd as Zstd
 from .difference import Difference as Difference
+from .entropy import Entropy as Entropy
 from .pipeline import Pipeline as Pipeline
 from .quantize import QSGD as QSGD
 from .quantize import PlainQuantize as PlainQuantize

@@ -13,7 +13,6 @@ import torch
 from fltoolkit import Channel, Party, evaluate
 from fltoolkit.codecs import (
     Codec,
-    Entropy,
     ErrorFeedback,
     Identity,
     LloydMax,
@@ -73,7 +72,7 @@ class LanguageTraining:
         stages: list[Stage] = [TopK(self.top_k)] if self.top_k < 1 else []
         if self.bits < 32:
             stages.append(LloydMax(self.bits) if self.bits <= 4 else Quantize(self.bits))
-        return ErrorFeedback(Pipeline(*stages, Entropy())) if stages else Identity()
+        return ErrorFeedback(Pipeline(*stages, ContextEntropy())) if stages else Identity()
 
     def records(self) -> Iterator[Record]:
         """One call of `diloco` per round, so that each may have another number of inner steps."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from fltoolkit.codecs.codebooks import Float8, LloydMax, Quantiles
-from fltoolkit.codecs.coders import Entropy
+from fltoolkit.codecs.entropy import Entropy
 from fltoolkit.codecs.pipeline import Pipeline
 from fltoolkit.codecs.quantize import QSGD, Quantize, Sign, Ternary
 from fltoolkit.codecs.sparse import STC, RandomK, TopK

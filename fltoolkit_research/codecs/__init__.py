@@ -3,6 +3,8 @@
     rotate      a random rotation before quantization
     lowrank     a matrix as the product of two thin ones, rows in a fixed subspace
     narrow      whole numbers in as few bits as their range needs
+    contexts    symbols and places by what rows, columns and neighbours say of them
+    deflate     general compressors, for comparison
     same_mask   gradients at the places of the activations that they answer
 
 The codecs of the course are in `fltoolkit.codecs`.

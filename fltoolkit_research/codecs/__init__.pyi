@@ -1,3 +1,6 @@
+from .contexts import ContextEntropy as ContextEntropy
+from .deflate import Deflate as Deflate
+from .deflate import Zstd as Zstd
 from .lowrank import PowerSGD as PowerSGD
 from .lowrank import Subspace as Subspace
 from .narrow import Narrow as Narrow

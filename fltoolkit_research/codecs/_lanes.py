@@ -1,6 +1,6 @@
 """Lanes: many coders side by side, so that one operation of numpy codes a whole row of numbers.
 
-Not here: which numbers are coded in lanes, and by which distribution (_contexts.py).
+Not here: which numbers are coded in lanes, and by which distribution (contexts.py).
 
 A range coder codes one number after the other, and finds each by a search. Here there are some
 hundred coders, the lanes, each with a state of its own. The first number goes to the first lane,

@@ -2,7 +2,7 @@
 
 Here: the sum of a few outer products that predicts each cell of a grid of symbols, and the levels
 of rows and columns. Not here: how these numbers, and what is left of each cell, are coded
-(_contexts.py).
+(contexts.py).
 """
 
 import math
@@ -45,8 +45,12 @@ class Factors(NamedTuple):
     rank: int = 0
     shift: int = 0
     mean: int = 0  # in eighths
-    numbers: Array | None = None  # the rows' numbers of all products, then the columns' numbers
+    numbers: Array = np.zeros(0, np.int16)  # the rows' numbers of all products, then the columns'
     bits: float = 0  # about how many bits they cost
+
+    def lengths(self, shape: tuple[int, ...]) -> list[int]:
+        """How many numbers each side of each product has."""
+        return [shape[0]] * self.rank + [shape[1]] * self.rank
 
 
 class Prediction:
@@ -56,8 +60,7 @@ class Prediction:
     prediction, the sign of what is left of the cell is changed (the cell is folded).
     """
 
-    def __init__(self, factors: Factors, shape: tuple[int, int]):
-        assert factors.numbers is not None
+    def __init__(self, factors: Factors, shape: tuple[int, ...]):
         numbers = factors.numbers.astype(np.float32)
         left, right = np.split(numbers, [factors.rank * shape[0]])
         left *= np.float32(2.0 ** (3 - factors.shift))
@@ -174,11 +177,11 @@ def _orthonormal(matrix: Array) -> Array:
 
 
 class Levels(NamedTuple):
-    """The levels of rows and of columns; None if all of them are 0."""
+    """The levels of rows and of columns."""
 
-    rows: Array | None = None
-    columns: Array | None = None
-    saved: float = 0  # about how many bits the levels save
+    rows: Array
+    columns: Array
+    saved: float  # about how many bits the levels save
 
 
 def find_levels(distances: Array) -> Levels:

@@ -32,7 +32,7 @@ class Narrow(Stage):
     A number takes ceil(log2(largest - smallest + 1)) bits, and with `Entropy` behind it about the
     entropy of the numbers. An entry whose numbers have a range of 65,536 or more is sent unchanged.
     Floating-point entries and bools are passed on, so this stage comes first:
-    ``Pipeline(Narrow(), Quantize(4), Entropy())``.
+    ``Pipeline(Narrow(), Quantize(4), ContextEntropy())``.
 
     >>> from fltoolkit.codecs import Pipeline
     >>> labels = {"y": torch.arange(8000) % 64}

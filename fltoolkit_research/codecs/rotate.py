@@ -225,9 +225,9 @@ class Rotate(_Rotating):
     """A random rotation of each tensor, for the quantizer that comes next; exact up to rounding.
 
     ``Pipeline(Rotate(), Quantize(4))`` helps if a few values are much larger than most, as in
-    updates, and if symbols are packed at a fixed width. Before `Entropy` it can do harm: this coder
-    saves bytes because the symbol of zero is frequent and because rows and columns have patterns,
-    and a rotation destroys both. After a rotation only a tensor of zeros is exact. At one and two
+    updates, and if symbols are packed at a fixed width. Before an entropy coder it can do harm: it saves bytes
+    because the symbol of zero is frequent, and `ContextEntropy` also because rows and columns have
+    patterns, and a rotation destroys both. After a rotation only a tensor of zeros is exact. At one and two
     bits `DRIVE` and `EDEN` lose much less: the levels of `Quantize` lie at the ends of the range,
     where rotated values are rare. Stochastic rounding stays unbiased. A rotated number beyond the
     largest float32 becomes the largest float32.
@@ -373,7 +373,7 @@ class EDEN(_Coded):
     If rotated values look normal, |C(x)-x|^2 is D / (1 - D) times |x|^2 for the first scale and D
     times |x|^2 for the second. Here D is the mean squared error of the levels on N(0, 1): 0.363,
     0.117, 0.0345 and 0.0095 for 1 to 4 bits. With one bit, `EDEN` is the same as `DRIVE`, and it is
-    unbiased where `DRIVE` is. `Entropy` saves only a few per cent more.
+    unbiased where `DRIVE` is. `ContextEntropy` saves only a few per cent more.
 
     Source: Vargaftik et al. 2022, arXiv 2108.08842.
 

@@ -4,7 +4,7 @@ Not here: fewer bits (`fltoolkit.codecs.Quantize`), fewer pixels (shrink), fewer
 
 Of the bytes that `Smallest` makes of one entry, the first says how to read the rest:
 
-    ENTROPY     an entry as `fltoolkit.codecs.Entropy` writes it
+    ENTROPY     an entry as `fltoolkit_research.codecs.ContextEntropy` writes it
     PREDICTED   varint: pixels in a row; then the errors of a prediction, as ENTROPY
     LZMA, BZ2   varints: num_levels, dimensions, each dimension; then the compressed symbols, one or
                 two bytes (little-endian) each
@@ -25,7 +25,6 @@ from fltoolkit.codecs.coders import (
     CODED,
     MAX_LEVELS,
     BitPack,
-    Entropy,
     read_levels_and_shape,
     read_symbols,
 )
@@ -42,6 +41,7 @@ from fltoolkit.codecs.stage import (
     with_side,
 )
 from fltoolkit.wire import Reader, WireError, varint
+from fltoolkit_research.codecs.contexts import ContextEntropy
 from fltoolkit_research.codecs.narrow import Narrow
 from fltoolkit_research.pooled.shrink import side_of_square
 
@@ -119,8 +119,8 @@ class Distinct(Stage):
 class Smallest(BitPack):
     """The smallest of four forms, and a byte that says which: for samples, which are sent once.
 
-    The four forms are `fltoolkit.codecs.Entropy`; the same after a prediction of each pixel from
-    its neighbours, as in PNG and JPEG-LS; LZMA (as in xz and 7z); and bzip2. On MNIST LZMA is the
+    The four forms are `ContextEntropy`; the same after a prediction of each pixel from its
+    neighbours, as in PNG and JPEG-LS; LZMA (as in xz and 7z); and bzip2. On MNIST LZMA is the
     smallest for 8 bits per pixel and bzip2 for 1 bit; for a text it is bzip2. All four are tried on
     the first quarter of a million symbols of a large entry, and then the best of them on all
     symbols. LZMA takes about half a minute for the 47 million pixels of MNIST.
@@ -185,8 +185,8 @@ def _form(method: int, part: Symbols | Indices) -> bytearray:
 
 
 def _entropy(part: Symbols | Indices) -> bytes:
-    """The part as `Entropy` writes it."""
-    (coded,) = Entropy().apply({"x": part}).values()
+    """The part as `ContextEntropy` writes it."""
+    (coded,) = ContextEntropy().apply({"x": part}).values()
     assert isinstance(coded, Tensor)
     return coded.numpy().tobytes()
 
@@ -194,7 +194,7 @@ def _entropy(part: Symbols | Indices) -> bytes:
 def _plain(data: Array) -> Symbols | Indices:
     """The inverse of `_entropy`."""
     coded = torch.from_numpy(np.ascontiguousarray(data))
-    part = Entropy().undo({side("x", CODED): coded})["x"]
+    part = ContextEntropy().undo({side("x", CODED): coded})["x"]
     assert not isinstance(part, Tensor)
     return part
 

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from experiments.audit.run import CLAIMS
-from fltoolkit.codecs import Entropy, Pipeline
+from fltoolkit.codecs import Pipeline
+from fltoolkit_research.codecs import ContextEntropy
 
 
 def claim(name):
@@ -20,7 +21,7 @@ def test_multiples_of_the_largest_value_are_unbiased():
     x = torch.tensor([0.3, -1.0, 0.0, 0.55])
     back = [
         codec.decode(codec.encode({"x": x}))["x"]
-        for codec in (Pipeline(stage(2, seed), Entropy()) for seed in range(2000))
+        for codec in (Pipeline(stage(2, seed), ContextEntropy()) for seed in range(2000))
     ]
     assert {float(v) for v in torch.stack(back).flatten()} == {-1.0, 0.0, 0.5, 1.0}
     torch.testing.assert_close(torch.stack(back).mean(0), x, atol=0.03, rtol=0)
@@ -81,7 +82,7 @@ def test_masks_pass_gradients_to_their_probabilities():
     assert found <= {-float(length), 0.0, float(length)}
     kept["weight"].sum().backward()
     assert torch.equal(p["weight"].grad, weights["weight"])
-    codec = Pipeline(namespace["Whole"](10), Entropy())
+    codec = Pipeline(namespace["Whole"](10), ContextEntropy())
     counts = {"w": torch.arange(11.0)}
     assert torch.equal(codec.decode(codec.encode(counts))["w"], counts["w"])
 

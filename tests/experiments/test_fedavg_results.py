@@ -12,10 +12,11 @@ from experiments.fedavg_results.run import dataset, network, run
 from experiments.fedavg_results.settings import DOWN, UP, WINNER, Once, Setting, Task, settings
 from experiments.runs import read, rows_of
 from fltoolkit import Channel, Party, evaluate, fedavg, load
-from fltoolkit.codecs import Entropy, Pipeline, Quantize
+from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Local
 from fltoolkit.models import splitnn_mlp
+from fltoolkit_research.codecs import ContextEntropy
 
 DIGITS = Task("digits", clients=20, rounds=3)
 PLAIN = Setting("part", "float32")
@@ -51,7 +52,7 @@ def test_same_seed_same_result_and_the_winner_sends_little():
 
 
 def test_once_sends_and_decodes_the_same():
-    codec = Pipeline(Quantize(4), Entropy())
+    codec = Pipeline(Quantize(4), ContextEntropy())
     plain, once = Channel({"model": codec}), Channel({"model": Once(codec)})
     tree = {"w": torch.arange(20.0)}
     for client in "abab":

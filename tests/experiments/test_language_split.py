@@ -8,9 +8,9 @@ import torch
 
 from experiments.language import split
 from experiments.language.split import Cosine, Setting, Task
-from fltoolkit.codecs import Entropy, Pipeline, RandTopK
+from fltoolkit.codecs import Pipeline, RandTopK
 from fltoolkit.split import Upload
-from fltoolkit_research.codecs import EDEN, Subspace
+from fltoolkit_research.codecs import EDEN, ContextEntropy, Subspace
 from fltoolkit_research.data import load_text
 
 SMALL = Task("small", "topics", 32, 2, 16, 6e-3, 16)
@@ -38,7 +38,7 @@ def test_the_key_depends_on_all_that_a_run_depends_on():
     "setting",
     [
         Setting("p", "float32"),
-        Setting("p", "4 bits", *[Pipeline(Subspace(16), EDEN(4), Entropy())] * 2),
+        Setting("p", "4 bits", *[Pipeline(Subspace(16), EDEN(4), ContextEntropy())] * 2),
         Setting("p", "differences", *[Pipeline(EDEN(2))] * 2, upload=Upload(delta=True)),
         Setting("p", "silence", upload=Upload(), period=2),
         Setting("p", "float32 (U)", shape="U-shaped"),
@@ -60,7 +60,7 @@ def test_a_run_says_what_the_tables_need(setting):
 
 
 def test_only_the_structure_of_a_codec_stays_in_the_test():
-    codec = Pipeline(Subspace(16), EDEN(4), Entropy())
+    codec = Pipeline(Subspace(16), EDEN(4), ContextEntropy())
     assert split.structure(codec) == Pipeline(Subspace(16))
     assert split.structure(Pipeline(RandTopK(0.1))) == Pipeline(RandTopK(0.1, training=False))
     assert split.structure(Pipeline(EDEN(4))) is split.structure(None) is None

@@ -6,9 +6,10 @@ from torch import nn
 
 from experiments.replications.adaptive import AdaptiveLevels, ByteBudget
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import QSGD, Entropy, ErrorFeedback, Pipeline, Quantize, TopK
+from fltoolkit.codecs import QSGD, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.federated import Arrivals, Backlog, Local, LogNormal, Server, fedavg
 from fltoolkit.models import seeded
+from fltoolkit_research.codecs import ContextEntropy
 
 
 def net():
@@ -27,7 +28,7 @@ HOW = {"cohort": 4, "local": Local(batch_size=10, epochs=1, lr=0.1)}
 
 
 def sparse(fraction):
-    return ErrorFeedback(Pipeline(TopK(fraction), Quantize(8, stochastic=True), Entropy()))
+    return ErrorFeedback(Pipeline(TopK(fraction), Quantize(8, stochastic=True), ContextEntropy()))
 
 
 def test_levels_follow_the_loss():
@@ -42,7 +43,7 @@ def test_levels_in_a_run():
     """The bytes of an update grow as the loss falls, and each round's codec is the rule's."""
 
     def make(levels):
-        return Pipeline(QSGD(levels), Entropy())
+        return Pipeline(QSGD(levels), ContextEntropy())
 
     channel, sizes, losses = Channel({"update": make(2)}), [], []
     rule = AdaptiveLevels(make, first=2)
@@ -65,7 +66,7 @@ def test_levels_in_a_run():
 def test_a_budget_lands_within_two_percent(first, arrivals):
     """Begun far below and far above, with stragglers, and with both directions counted."""
     budget, rounds = 225_000, 20
-    channel = Channel({"update": sparse(first), "model": Pipeline(Quantize(8), Entropy())})
+    channel = Channel({"update": sparse(first), "model": Pipeline(Quantize(8), ContextEntropy())})
     rule = ByteBudget(sparse, budget, rounds, first)
     server = Server(tune=rule, arrivals=arrivals)
     records = list(fedavg(net(), people(), channel, rounds=rounds, server=server, **HOW))
@@ -116,7 +117,7 @@ def test_a_rule_that_has_seen_the_history_goes_on_as_before():
     """The state of a rule is what records told it: nothing else needs to be saved."""
 
     def fresh(codec):
-        return Channel({"update": codec, "model": Pipeline(Quantize(8), Entropy())})
+        return Channel({"update": codec, "model": Pipeline(Quantize(8), ContextEntropy())})
 
     whole, rule = fresh(sparse(0.3)), ByteBudget(sparse, 225_000, 20, 0.3)
     model = net()

@@ -2,9 +2,11 @@
 
 import pytest
 
-from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK
+from fltoolkit.codecs import Pipeline, Quantize, TopK
+from fltoolkit.metrics import PERPLEXITY
 from fltoolkit.split import LossGate
 from fltoolkit_research import PROTOCOLS, Experiment, read
+from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.metrics import PERPLEXITY
 
 EVERYTHING = Experiment(
@@ -17,7 +19,7 @@ EVERYTHING = Experiment(
     evaluations=2,
     lr=0.1,
     settings={"delta": True, "through": Pipeline(TopK(0.5))},
-    codecs={"activations": Pipeline(Quantize(2), Entropy())},
+    codecs={"activations": Pipeline(Quantize(2), ContextEntropy())},
     gate=LossGate(0.1, every=5),
     seed=7,
     name="everything",

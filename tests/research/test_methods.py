@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from fltoolkit import Channel, federated, splitnn_mlp
-from fltoolkit.codecs import Entropy, Pipeline, Quantize
+from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit.federated import Local
 from fltoolkit_research import Experiment, run
+from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.federated import Ring, Stream
 from fltoolkit_research.task import Task, samples
 
@@ -48,7 +49,7 @@ CASES = {
 def test_an_experiment_is_the_function_called_directly(name):
     settings, how_for = CASES[name]
     more = {"optimizer": "AdamW(lr=0.001)"} if "moments" in settings else {}
-    codecs = {} if more else {"update": Pipeline(Quantize(8), Entropy())}
+    codecs = {} if more else {"update": Pipeline(Quantize(8), ContextEntropy())}
     experiment = Experiment(name, settings=settings, codecs=codecs, **HOW, **more)
     assert Experiment.from_json(experiment.to_json()) == experiment
 
@@ -78,7 +79,7 @@ def test_an_experiment_is_the_function_called_directly(name):
         ("streaming_diloco", {}, "a stream such as"),
         ("des_loc", {"settings": {"moments": {"exp_avg": 0}}}, "numbers of rounds"),
         ("des_loc", {}, "settings lack moments"),
-        ("diloco", {"settings": {"exchange": "Entropy()"}}, "ThroughServer"),
+        ("diloco", {"settings": {"exchange": "ContextEntropy()"}}, "ThroughServer"),
         ("diloco", {"evaluations": 2}, "tested once"),
     ],
 )

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, load, splitnn_mlp
-from fltoolkit.codecs import Difference, Entropy, Pipeline, Quantize, TopK
+from fltoolkit.codecs import Difference, Pipeline, Quantize, TopK
 from fltoolkit.data import Dataset
 from fltoolkit.models import seeded
 from fltoolkit.split import train_split
@@ -21,13 +21,14 @@ from fltoolkit_research import (
     records,
     run,
 )
+from fltoolkit_research.codecs import ContextEntropy
 
 SMALL = {"num_samples": 200, "rounds": 1}
 
 
 TWO_WAYS = {
-    "activations": Pipeline(Quantize(3), Entropy()),
-    "gradients": Pipeline(TopK(0.1), Quantize(4), Entropy()),
+    "activations": Pipeline(Quantize(3), ContextEntropy()),
+    "gradients": Pipeline(TopK(0.1), Quantize(4), ContextEntropy()),
 }
 
 
@@ -116,7 +117,7 @@ def test_through_is_how_it_is_tested():
 
 @pytest.mark.later
 def test_a_model_that_travels_as_differences():
-    codecs = {"model": Difference(Pipeline(Quantize(4), Entropy()))}
+    codecs = {"model": Difference(Pipeline(Quantize(4), ContextEntropy()))}
     sent = [
         run(Experiment("fedavg", codecs=c, lr=0.1, num_samples=64, rounds=3))[-1]
         for c in (codecs, {"model": codecs["model"].codec})

@@ -3,20 +3,11 @@
 import pytest
 from torch import nn
 
-from fltoolkit.codecs import (
-    DGC,
-    Difference,
-    Entropy,
-    ErrorFeedback,
-    Float8,
-    Only,
-    Pipeline,
-    Quantize,
-    TopK,
-)
+from fltoolkit.codecs import DGC, Difference, ErrorFeedback, Float8, Only, Pipeline, Quantize, TopK
 from fltoolkit.codecs.stage import Parts, Stage
 from fltoolkit.split import BudgetGate, Decay, LossGate
 from fltoolkit_research import Experiment, allow, build, run
+from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.text import read_call
 
 SMALL = {"num_samples": 200, "rounds": 1}
@@ -25,10 +16,10 @@ SMALL = {"num_samples": 200, "rounds": 1}
 @pytest.mark.parametrize(
     "thing",
     [
-        Pipeline(Quantize(4, stochastic=True, per=256), Entropy()),
+        Pipeline(Quantize(4, stochastic=True, per=256), ContextEntropy()),
         ErrorFeedback(Only(Pipeline(TopK(0.01), Float8()), min_size=7)),
         Pipeline(DGC(0.01, warmup=(0.25, 0.0625))),
-        Difference(Pipeline(Quantize(4), Entropy())),
+        Difference(Pipeline(Quantize(4), ContextEntropy())),
         LossGate(0.1, every=3, schedule=Decay(0.9)),
         BudgetGate(10**6, 100, pace=0.5),
     ],

@@ -8,7 +8,6 @@ import torch
 from fltoolkit.codecs import (
     DGC,
     Difference,
-    Entropy,
     ErrorFeedback,
     Identity,
     Only,
@@ -21,19 +20,19 @@ from fltoolkit.codecs.stage import Coder, Sizes, Stage
 from fltoolkit.plots.style import summary
 from fltoolkit.wire import pack, unpack
 from fltoolkit_research import WeighingChannel, sizes_of, weigh
-from fltoolkit_research.codecs import SameMask, SameMaskChannel
+from fltoolkit_research.codecs import ContextEntropy, SameMask, SameMaskChannel
 from fltoolkit_research.plots import three_sizes
 
 
 def test_weighing_by_hand():
     tree = {"h": torch.tensor([0.0, 0.0, 3.0, 3.0, 1.0, 2.0, 0.0, 0.0])}
-    nominal, entropy = weigh(Pipeline(Quantize(2), Entropy()), tree)
+    nominal, entropy = weigh(Pipeline(Quantize(2), ContextEntropy()), tree)
     # 8 symbols of 2 bits and a range of 8 bytes; frequencies 4, 2, 1, 1 of 8: 1.75 bits each
     assert (nominal, entropy) == (10.0, 8 + 1.75)
     assert weigh(Pipeline(), tree) == (32, 32)
     k = weigh(Pipeline(TopK(0.25)), tree)
     assert k[0] == pytest.approx(2 * 4 + 2 * 3 / 8 + 4, abs=8)  # values, places, layout
-    assert weigh(Pipeline(Entropy()), tree) == weigh(Identity(), tree) == (32, 32)
+    assert weigh(Pipeline(ContextEntropy()), tree) == weigh(Identity(), tree) == (32, 32)
     feedback = ErrorFeedback(Pipeline(Quantize(2)))
     feedback.residual = {"h": -tree["h"]}
     assert weigh(feedback, tree)[1] == 8  # nothing is left: a constant has no entropy
@@ -46,7 +45,7 @@ def test_weighing_by_hand():
 
 def test_weighing_changes_nothing():
     codecs = {
-        "activations": Pipeline(TopK(0.2), Quantize(4, stochastic=True), Entropy()),
+        "activations": Pipeline(TopK(0.2), Quantize(4, stochastic=True), ContextEntropy()),
         "gradients": Pipeline(SameMask()),
         "update": ErrorFeedback(Pipeline(DGC(0.1))),
     }

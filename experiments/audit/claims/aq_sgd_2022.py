@@ -2,13 +2,14 @@
 
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, judged, spread, times
-from fltoolkit.codecs import Entropy, Pipeline, Quantize
+from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit.split import AlwaysA
 from fltoolkit_research import Experiment
+from fltoolkit_research.codecs import ContextEntropy
 
 BITS = {
-    "activations": Pipeline(Quantize(2), Entropy()),
-    "gradients": Pipeline(Quantize(4, stochastic=True), Entropy()),
+    "activations": Pipeline(Quantize(2), ContextEntropy()),
+    "gradients": Pipeline(Quantize(4, stochastic=True), ContextEntropy()),
 }
 PLAIN, CHANGES = "2 bits", "changes in 2 bits"
 

@@ -11,11 +11,12 @@ from torch import nn
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, judged, on_seeds, spread, times
 from fltoolkit import Channel, Party, evaluate, fedavg, load
-from fltoolkit.codecs import Entropy, Pipeline
+from fltoolkit.codecs import Pipeline
 from fltoolkit.codecs.stage import Parts, Stage, Symbols, floats, side, take_side, take_symbols
 from fltoolkit.federated import Cohort, Local
 from fltoolkit.links import Link
 from fltoolkit.models import splitnn_mlp
+from fltoolkit_research.codecs import ContextEntropy
 
 CLIENTS, COHORT, ROUNDS = 40, 10, 40
 LEVELS = 4  # of the static quantizer, and the most of the adaptive one, which begins with 1
@@ -66,7 +67,7 @@ class Leveled(Channel):
         """The codec of a link: for an update, the levels of its sender."""
         if link.kind != "update":
             return None
-        return Pipeline(FixedPoint(self.levels[link.sender], self._seed), Entropy())
+        return Pipeline(FixedPoint(self.levels[link.sender], self._seed), ContextEntropy())
 
     def send(self, sender: str, receiver: str, kind: str, tree):  # type: ignore[no-untyped-def]
         if kind == "update":

@@ -5,7 +5,8 @@ from dataclasses import replace
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, judged, spread, times
 from experiments.audit.stored import method
-from fltoolkit.codecs import Entropy, Pipeline, Sign
+from fltoolkit.codecs import Pipeline, Sign
+from fltoolkit_research.codecs import ContextEntropy
 
 FLOAT32, FEEDBACK = method("FedAvg, float32"), method("EF-sign")
 
@@ -37,6 +38,8 @@ CLAIM = Claim(
     measures={
         "float32": FLOAT32,
         "with error feedback": FEEDBACK,
-        "without": replace(FLOAT32, name="sign", codecs={"update": Pipeline(Sign(), Entropy())}),
+        "without": replace(
+            FLOAT32, name="sign", codecs={"update": Pipeline(Sign(), ContextEntropy())}
+        ),
     },
 )

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 from experiments.audit.claim import Claim, Runs, judge_saving
 from experiments.audit.stored import method
-from fltoolkit.codecs import QSGD, Entropy, Pipeline
+from fltoolkit.codecs import QSGD, Pipeline
+from fltoolkit_research.codecs import ContextEntropy
 
 COARSE = replace(
     method("FedPAQ + Entropy"),
     name="one level, one norm a tensor",
-    codecs={"update": Pipeline(QSGD(1, bucket=1_000_000), Entropy())},
+    codecs={"update": Pipeline(QSGD(1, bucket=1_000_000), ContextEntropy())},
 )
 
 

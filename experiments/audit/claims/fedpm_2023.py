@@ -10,12 +10,13 @@ from torch.func import functional_call
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, judged, on_seeds, spread, times
 from fltoolkit import Batches, Channel, Party, evaluate, fedavg, load
-from fltoolkit.codecs import Entropy, Pipeline
+from fltoolkit.codecs import Pipeline
 from fltoolkit.codecs.stage import Parts, Stage, Symbols, floats, take_symbols
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Local
 from fltoolkit.models import mcmahan_2nn
 from fltoolkit.trees import Tree
+from fltoolkit_research.codecs import ContextEntropy
 
 SAMPLES, CLIENTS, ROUNDS, EPOCHS, BATCH_SIZE, LR = 4000, 10, 15, 3, 128, 0.1
 LEAST = 0.01  # probabilities stay this far from 0 and 1
@@ -84,8 +85,8 @@ def of_masks(seed: int, quick: bool) -> Values:
     keep, rounds = min(SAMPLES, len(data.y_train)), 1 if quick else ROUNDS
     model = nn.Sequential(nn.Linear(64, 10), nn.LogSoftmax(1)) if quick else mcmahan_2nn(seed=seed)
     weights = random_weights(model, seed)
-    channel = Channel({"update": Pipeline(Whole(1), Entropy())})
-    counts = Channel({"model": Pipeline(Whole(CLIENTS), Entropy())})
+    channel = Channel({"update": Pipeline(Whole(1), ContextEntropy())})
+    counts = Channel({"model": Pipeline(Whole(CLIENTS), ContextEntropy())})
     generator = torch.Generator().manual_seed(seed)
     sums: Tree = {
         n: torch.randint(1, CLIENTS, w.shape, generator=generator).float()

@@ -6,13 +6,13 @@ from torch import Tensor
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, judged, spread
 from experiments.newer.pairs import Pairs, normal_values
-from fltoolkit.codecs import Entropy, Pipeline
-from fltoolkit_research.codecs import EDEN, Rotate
+from fltoolkit.codecs import Pipeline
+from fltoolkit_research.codecs import EDEN, ContextEntropy, Rotate
 
 BLOCK = 64  # values that share a scale of NF4, in float32
 OTHERS = {
     "EDEN": Pipeline(EDEN(4, unbiased=False)),
-    "EDEN, coded": Pipeline(EDEN(4, unbiased=False), Entropy()),
+    "EDEN, coded": Pipeline(EDEN(4, unbiased=False), ContextEntropy()),
 }
 
 

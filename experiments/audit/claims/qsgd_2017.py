@@ -7,8 +7,9 @@ from torch import nn
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, judged, spread
 from fltoolkit import load
-from fltoolkit.codecs import QSGD, Entropy, Pipeline
+from fltoolkit.codecs import QSGD, Pipeline
 from fltoolkit.models import splitnn_mlp
+from fltoolkit_research.codecs import ContextEntropy
 
 
 def measure(seed: int, quick: bool) -> Values:
@@ -21,7 +22,7 @@ def measure(seed: int, quick: bool) -> Values:
 
     vector = torch.cat(gradients)
     num = vector.numel()
-    codec = Pipeline(QSGD(math.isqrt(num), bucket=num, seed=seed), Entropy())
+    codec = Pipeline(QSGD(math.isqrt(num), bucket=num, seed=seed), ContextEntropy())
     message = codec.encode({"g": vector})
     decoded = codec.decode(message)["g"]
     error = float(((decoded - vector) ** 2).sum() / (vector**2).sum())

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from experiments.audit.claim import Claim, Finding, Runs, Verdict, spread, times
 from experiments.audit.stored import method
-from fltoolkit.codecs import Entropy, Pipeline, Ternary
+from fltoolkit.codecs import Pipeline, Ternary
+from fltoolkit_research.codecs import ContextEntropy
 
 FLOAT32 = method("FedAvg, float32")
 
@@ -36,7 +37,7 @@ CLAIM = Claim(
     measures={
         "float32": FLOAT32,
         "ternary": replace(
-            FLOAT32, name="ternary", codecs={"update": Pipeline(Ternary(), Entropy())}
+            FLOAT32, name="ternary", codecs={"update": Pipeline(Ternary(), ContextEntropy())}
         ),
     },
     seeds=range(10, 15),

@@ -1,22 +1,32 @@
-"""The range coder: two coders, the same bytes; what one writes, the other reads."""
+"""Entropy coding at the bound; and its range coder twice: the same bytes, read by either."""
 
 import copy
 import hashlib
+import math
 import sys
 
 import numpy as np
 import pytest
 import torch
+from coder_laws import (
+    NAME,
+    CoderLaws,
+    choices_nbytes,
+    entropy_nbytes,
+    gaussian,
+    nbytes,
+    places,
+    symbols,
+    undo,
+)
 from every_codec import CODECS
 
-from fltoolkit.codecs import Entropy
-from fltoolkit.codecs import _contexts as contexts
-from fltoolkit.codecs import _range_coder as coders
-from fltoolkit.codecs._outer_products import FAR, REACH
-from fltoolkit.codecs._range_coder import Compiled, Plain
-from fltoolkit.wire import WireError
+from fltoolkit.codecs import BitPack, Entropy, entropy
+from fltoolkit.codecs.entropy import COUNTED, SHARED, Compiled, Plain
+from fltoolkit.wire import WireError, varint
+from fltoolkit_research.codecs import contexts
 
-SIZES = [2, 3, 4, 17, 256, 2 * REACH, 2 * FAR + 1]  # of alphabets, up to the largest ones
+SIZES = [2, 3, 4, 17, 256, 1024, 4081]  # of alphabets, up to the largest ones
 both = pytest.mark.parametrize("coder", [Plain, Compiled], ids=lambda coder: coder.name)
 
 
@@ -27,7 +37,7 @@ def _constriction_may_be_missing(request):
 
 
 def random_calls(seed):
-    """Calls as `_Coder` makes them: adapted counts, equal weights, falling weights, very skew ones.
+    """Calls as coders make them: adapted counts, equal weights, falling weights, very skew ones.
 
     The numbers are likely ones, or any; also none, or one.
     """
@@ -116,14 +126,20 @@ def test_messages_of_codecs_are_the_same(codec, monkeypatch):
     written, decoded = {}, {}
     for coder, other in ((Plain, Compiled), (Compiled, Plain)):
         sender, receiver = copy.deepcopy(codec), copy.deepcopy(codec)
-        monkeypatch.setattr(contexts, "range_coder", lambda coder=coder: coder)
+        use(coder, monkeypatch)
         written[coder] = [sender.encode(tree) for tree in trees]
-        monkeypatch.setattr(contexts, "range_coder", lambda coder=other: coder)
+        use(other, monkeypatch)
         decoded[coder] = [receiver.decode(message) for message in written[coder]]
     assert written[Plain] == written[Compiled]
     for one, two in zip(*decoded.values(), strict=True):
         assert [*one] == [*two]
         assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def use(coder, monkeypatch):
+    """Wherever a range coder is chosen."""
+    for module in (entropy, contexts):
+        monkeypatch.setattr(module, "range_coder", lambda: coder)
 
 
 @both
@@ -141,15 +157,88 @@ def test_the_bytes_are_those_of_today(coder):
 
 
 def test_plain_is_used_where_constriction_is_missing(monkeypatch):
+    assert Entropy().range_coder == "constriction"
     monkeypatch.setitem(sys.modules, "constriction", None)
-    coders.range_coder.cache_clear()
+    entropy.range_coder.cache_clear()
     try:
-        assert coders.range_coder() is Plain
         assert Entropy().range_coder == "plain"
     finally:
-        coders.range_coder.cache_clear()
+        entropy.range_coder.cache_clear()
 
 
-def test_constriction_is_used_where_it_is():
-    assert coders.range_coder() is Compiled
-    assert Entropy().range_coder == "constriction"
+# ------------------------------------------------------------------------------------- the stage
+
+
+@pytest.mark.parametrize("coder", [Entropy()], ids=repr)
+class TestEntropy(CoderLaws):
+    """All of them."""
+
+
+@pytest.mark.parametrize("bits", [8, 4, 2])
+@pytest.mark.parametrize("shape", [(50,), (1000,), (20_000,), (500, 600), (50, 20, 5, 5)])
+def test_symbols_take_their_entropy(bits, shape):
+    """And of 256 levels less than 130 bytes for their counts, headers included."""
+    q = gaussian(math.prod(shape), bits).reshape(shape)
+    bound, counts = entropy_nbytes(q), {8: 130, 4: 24, 2: 16}[bits]
+    size = nbytes(Entropy(), symbols(q, 2**bits))
+    assert size <= 1.001 * bound + counts
+    if q.size > 10_000:
+        assert size > bound
+        assert nbytes(BitPack(), symbols(q, 2**bits)) > 1.1 * bound
+
+
+def test_skewed_and_sparse_alphabets():
+    rng = np.random.default_rng(0)
+    for q in (rng.random(30_000) < 0.01, 40 * rng.integers(0, 6, 30_000)):
+        assert nbytes(Entropy(), symbols(q, 256)) <= 1.005 * entropy_nbytes(q) + 60
+    assert nbytes(Entropy(), symbols(np.full(30_000, 200), 256)) < 50
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1, 0.01, 0.001])
+def test_places_take_the_bound(share):
+    size = 1_000_000
+    part = places(np.flatnonzero(np.random.default_rng(1).random(size) < share), size)
+    bound = choices_nbytes(size, len(part.values))
+    assert bound < nbytes(Entropy(), part) <= bound + 12 + size / 50_000
+
+
+def test_short_forms_are_kept_where_they_win():
+    for part in (symbols([1, 2, 3], 4), symbols([7], 256), places([5], 1000)):
+        assert nbytes(Entropy(), part) <= nbytes(BitPack(), part)
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        (
+            symbols((np.arange(120) ** 3 % 61 % 7 // 2).reshape(6, 20), 8),
+            "0b08020614aff9aaff122888a1fa3fc6acf1655d16695c4a2542c73b45ac8e129a79a16595d5aacf33",
+        ),
+        (
+            symbols(np.arange(60) ** 3 % 61 % 7 // 5 * 600, 1000),
+            "0be807013c000000000000000000000000000000bf2bbeff145f731827c7e5c8e0d754f45e40485f737b30319b916282efffc2e002893d6a05ab446b",
+        ),
+        (
+            places(np.flatnonzero(np.arange(1500) ** 3 % 1009 < 70), 1500),
+            "0cdc0b7d7dd5ffffbd34145667c3f21991e83a28ea1e52897fdf4c361e60e84f85cb8b4a957eb2439a1af2e8129058b5d2b33cac71e9a39b65f157d006daf55a9ff773ed4c14ce54ba0cef4ebae4f9ae832f8268",
+        ),
+    ],
+    ids=["symbols", "more than 8 bits", "places"],
+)
+def test_golden(part, expected):
+    """On every machine, with any version of constriction and numpy."""
+    assert Entropy().apply({"w": part})[NAME].numpy().tobytes().hex() == expected
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        bytes([COUNTED, 1, 1, 5]) + bytes(8),  # one level needs no counts
+        bytes([COUNTED, 4, 1, 5]) + b"\xff" * 12,  # counts below 0
+        bytes([COUNTED, 2, 2]) + varint(2**20) + varint(2**20) + bytes(8),
+        bytes([SHARED]) + varint(2**39) + varint(2**39) + bytes(8),
+    ],
+)
+def test_lies_are_refused(entry):
+    with pytest.raises(WireError):
+        undo(Entropy(), entry)

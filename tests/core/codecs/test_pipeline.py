@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from every_codec import PIPELINES, for_conformance
+from fltoolkit_research.cli import main
 
 from fltoolkit.cli import main
 from fltoolkit.codecs import (
@@ -20,7 +21,6 @@ from fltoolkit.codecs import (
     BFloat16,
     BitPack,
     Codec,
-    Deflate,
     Difference,
     Entropy,
     ErrorFeedback,
@@ -35,13 +35,12 @@ from fltoolkit.codecs import (
     RandTopK,
     Sign,
     TopK,
-    Zstd,
 )
 from fltoolkit.codecs.stage import Stage, floats
 from fltoolkit.testing import Conformance, normal
 from fltoolkit.trees import masked_mean
 from fltoolkit.wire import WireError, pack, unpack
-from fltoolkit_research.codecs import PowerSGD, Rotate
+from fltoolkit_research.codecs import Deflate, PowerSGD, Rotate, Zstd
 
 
 @pytest.mark.parametrize("codec", for_conformance(PIPELINES))

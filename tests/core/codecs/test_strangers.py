@@ -13,7 +13,6 @@ from fltoolkit.codecs import (
     STC,
     BFloat16,
     BitPack,
-    Deflate,
     Entropy,
     Half,
     LloydMax,
@@ -23,9 +22,7 @@ from fltoolkit.codecs import (
     RandomK,
     Sign,
     TopK,
-    Zstd,
 )
-from fltoolkit.codecs._contexts import SMALL, read_grids
 from fltoolkit.codecs.coders import CODED
 from fltoolkit.codecs.stage import Symbols, side
 from fltoolkit.testing import normal
@@ -39,7 +36,8 @@ from fltoolkit.wire import (
     varint,
     write_layout,
 )
-from fltoolkit_research.codecs import EDEN, PowerSGD, Rotate
+from fltoolkit_research.codecs import EDEN, Deflate, PowerSGD, Rotate, Zstd
+from fltoolkit_research.codecs.contexts import SMALL, read_grids
 
 HUGE = 1 << 27  # values: half a gigabyte
 

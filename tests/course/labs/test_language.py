@@ -10,7 +10,7 @@ from course.labs.few_digits import TEXT, assert_repeated, per_record, picture_of
 from course.labs.few_digits import small_language as small
 
 from fltoolkit import Channel, Party, evaluate
-from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, LloydMax, Pipeline, Quantize, TopK
+from fltoolkit.codecs import ErrorFeedback, Identity, LloydMax, Pipeline, Quantize, TopK
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Local
 from fltoolkit_course.labs import LanguageLab
@@ -18,6 +18,7 @@ from fltoolkit_course.labs.board import Move
 from fltoolkit_course.labs.layout import lay_out
 from fltoolkit_course.labs.picture import Picture
 from fltoolkit_course.labs.train_language import LanguageTraining
+from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.federated import AllGather, diloco
 from fltoolkit_research.models import gpt
 
@@ -161,10 +162,10 @@ def test_a_change_of_the_codec_forgets_the_residuals_and_the_legend_says_so() ->
 def test_codecs() -> None:
     assert LanguageTraining(TEXT, prompt="to ").codec() == Identity()
     for bits, top_k, stages in (
-        (2, 1, [LloydMax(2), Entropy()]),
-        (32, 0.1, [TopK(0.1), Entropy()]),
-        (4, 0.1, [TopK(0.1), LloydMax(4), Entropy()]),
-        (8, 1, [Quantize(8), Entropy()]),
+        (2, 1, [LloydMax(2), ContextEntropy()]),
+        (32, 0.1, [TopK(0.1), ContextEntropy()]),
+        (4, 0.1, [TopK(0.1), LloydMax(4), ContextEntropy()]),
+        (8, 1, [Quantize(8), ContextEntropy()]),
     ):
         codec = LanguageTraining(TEXT, prompt="to ", bits=bits, top_k=top_k).codec()
         assert isinstance(codec, ErrorFeedback)

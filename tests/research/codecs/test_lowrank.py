@@ -5,11 +5,11 @@ import pytest
 import torch
 from every_codec import LOW_RANK, for_conformance
 
-from fltoolkit.codecs import Entropy, Half, Pipeline, Quantize
+from fltoolkit.codecs import Half, Pipeline, Quantize
 from fltoolkit.codecs.stage import Symbols, side
 from fltoolkit.testing import Conformance, normal
 from fltoolkit.wire import WireError, pack, unpack, write_layout
-from fltoolkit_research.codecs import EDEN, PowerSGD, Subspace
+from fltoolkit_research.codecs import EDEN, ContextEntropy, PowerSGD, Subspace
 from fltoolkit_research.codecs.lowrank import CHUNK, MAX_SIZE, power_step
 
 MAX = torch.finfo(torch.float32).max
@@ -280,7 +280,7 @@ def test_activations_of_texts_are_parted_where_the_message_is_smallest():
         Pipeline(Subspace(4)),
         Pipeline(Subspace(3, seed=5), Half()),
         Pipeline(Subspace(4), Quantize(8, per="channel")),
-        Pipeline(Subspace(4), EDEN(2), Entropy()),
+        Pipeline(Subspace(4), EDEN(2), ContextEntropy()),
     ],
     ids=repr,
 )

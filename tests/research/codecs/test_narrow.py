@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from fltoolkit.codecs import Entropy, Pipeline, Quantize
+from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit.codecs.stage import side
 from fltoolkit.testing import normal
 from fltoolkit.wire import WireError, pack, unpack
-from fltoolkit_research.codecs import Narrow
+from fltoolkit_research.codecs import ContextEntropy, Narrow
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8])
@@ -27,7 +27,7 @@ def test_characters_cost_seven_bits_and_fewer_with_entropy_coding():
     text[:2] = torch.tensor([0, 64])
     plain, narrow, entropy = (
         len(Pipeline(*stages).encode({"y": text}))
-        for stages in ((), (Narrow(),), (Narrow(), Entropy()))
+        for stages in ((), (Narrow(),), (Narrow(), ContextEntropy()))
     )
     counts = text.bincount().double()
     bits = -(counts[counts > 0] / 8000 * (counts[counts > 0] / 8000).log2()).sum()

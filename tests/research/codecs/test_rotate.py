@@ -8,13 +8,13 @@ import pytest
 import torch
 from every_codec import ROTATING, for_conformance
 
-from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK
+from fltoolkit.codecs import Pipeline, Quantize, TopK
 from fltoolkit.codecs.quantize import CHUNK
 from fltoolkit.codecs.stage import side
 from fltoolkit.models import mcmahan_cnn
 from fltoolkit.testing import Conformance, normal
 from fltoolkit.wire import WireError
-from fltoolkit_research.codecs import DRIVE, EDEN, Rotate
+from fltoolkit_research.codecs import DRIVE, EDEN, ContextEntropy, Rotate
 from fltoolkit_research.codecs.rotate import SEED, gaussian_levels, hadamard, hadamard_plain
 
 CODED = [
@@ -250,8 +250,8 @@ def test_rotation_destroys_what_the_entropy_coder_lives_on():
         return len(Pipeline(*stages).encode({"w": x}))
 
     packed = nbytes(Quantize(4))
-    assert nbytes(Quantize(4), Entropy()) < 0.45 * packed
-    assert nbytes(Rotate(), Quantize(4), Entropy()) > 0.6 * packed
+    assert nbytes(Quantize(4), ContextEntropy()) < 0.45 * packed
+    assert nbytes(Rotate(), Quantize(4), ContextEntropy()) > 0.6 * packed
 
 
 def test_after_top_k_zeros_stay_zeros():
@@ -386,7 +386,7 @@ def test_half_is_reached():
 def test_entropy_saves_a_few_per_cent():
     for bits in (2, 4):
         packed = len(Pipeline(EDEN(bits)).encode({"w": normal(100_000)}))
-        coded = len(Pipeline(EDEN(bits), Entropy()).encode({"w": normal(100_000)}))
+        coded = len(Pipeline(EDEN(bits), ContextEntropy()).encode({"w": normal(100_000)}))
         assert 0.92 < coded / packed < 0.97
 
 

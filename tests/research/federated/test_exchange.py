@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import Entropy, ErrorFeedback, Pipeline, Quantize
+from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize
 from fltoolkit.testing import normal
 from fltoolkit.trees import dense_nbytes
 from fltoolkit.wire import pack
-from fltoolkit_research.codecs import EDEN
+from fltoolkit_research.codecs import EDEN, ContextEntropy
 from fltoolkit_research.federated import AllGather, Ring, ThroughServer
 from fltoolkit_research.federated.exchange import balanced
 
@@ -64,7 +64,7 @@ def test_in_a_ring_everybody_talks_to_the_neighbour():
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=repr)
 def test_with_random_codecs_and_error_feedback_the_sum_of_means_is_right(exchange):
     """Nothing is lost for good: after many rounds the mean of all messages is the true one."""
-    codec = ErrorFeedback(Pipeline(EDEN(2), Entropy()))
+    codec = ErrorFeedback(Pipeline(EDEN(2), ContextEntropy()))
     channel, given = Channel({"update": codec, "model": codec}), trees(3)
     total = sum(exchange(channel, given)["b"] for _ in range(40)) / 40
     expected = torch.stack([tree["b"] for tree in given.values()]).mean(0)

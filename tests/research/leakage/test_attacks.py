@@ -8,8 +8,9 @@ from inversion import AUXILIARY, VICTIMS, X, Y, attacked, normal, trained, two_p
 from torch import nn
 
 from fltoolkit import Batches, Channel, split_step
-from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK
+from fltoolkit.codecs import Pipeline, Quantize, TopK
 from fltoolkit.testing import TREES, Conformance
+from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.leakage import (
     Listener,
     Noise,
@@ -60,7 +61,7 @@ def test_nan_is_refused(measure, value):
 # ------------------------------------------------------------------------------------ listening
 
 
-CODECS = {"activations": Pipeline(Quantize(4), Entropy()), "gradients": Pipeline(TopK(0.2))}
+CODECS = {"activations": Pipeline(Quantize(4), ContextEntropy()), "gradients": Pipeline(TopK(0.2))}
 
 
 @pytest.mark.later
@@ -241,7 +242,9 @@ def test_nopeek_survives_small_batches_and_refuses_bad_weights():
 
 
 @pytest.mark.parametrize(
-    "codec", [Pipeline(Noise(0.5)), Pipeline(Noise(0.1, seed=3), Quantize(4), Entropy())], ids=repr
+    "codec",
+    [Pipeline(Noise(0.5)), Pipeline(Noise(0.1, seed=3), Quantize(4), ContextEntropy())],
+    ids=repr,
 )
 class TestNoise(Conformance):
     """As every codec, but zeros do not stay zeros."""

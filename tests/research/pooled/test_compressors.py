@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from fltoolkit import Channel, load
-from fltoolkit.codecs import Entropy, Pipeline, Quantize
+from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit.codecs.coders import CODED
 from fltoolkit.codecs.stage import Symbols, side
 from fltoolkit.testing import TREES, Conformance
 from fltoolkit.wire import WireError, pack
+from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.pooled import (
     Distinct,
     Jpeg,
@@ -77,7 +78,7 @@ RANDOM_WORDS = torch.from_numpy(
 def test_prediction_helps_smooth_images():
     images = smooth_images()
     method, nbytes = form_of(Symbols(images, 256))
-    plain = Entropy().apply({"x": Symbols(images, 256)})[side("x", CODED)]
+    plain = ContextEntropy().apply({"x": Symbols(images, 256)})[side("x", CODED)]
     assert method == PREDICTED
     assert nbytes < 0.8 * len(plain)
 

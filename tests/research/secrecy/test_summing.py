@@ -8,18 +8,10 @@ import pytest
 import torch
 
 from fltoolkit import codecs
-from fltoolkit.codecs import (
-    BitPack,
-    Entropy,
-    ErrorFeedback,
-    Identity,
-    Pipeline,
-    Quantize,
-    TopK,
-    can_sum,
-)
+from fltoolkit.codecs import BitPack, ErrorFeedback, Identity, Pipeline, Quantize, TopK, can_sum
 from fltoolkit.codecs.stage import Stage, floats
 from fltoolkit.testing import TREES, Conformance, normal
+from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.secrecy import (
     CountSketch,
     Grid,
@@ -63,7 +55,7 @@ class TestSumming(Conformance):
         Pipeline(Quantize(8)),
         Pipeline(TopK(0.1)),
         Pipeline(TopK(0.1), Grid(4, top=1.0)),
-        Pipeline(Grid(4, top=1.0), Entropy()),
+        Pipeline(Grid(4, top=1.0), ContextEntropy()),
         Pipeline(Grid(4, top=1.0), BitPack()),
         ErrorFeedback(Pipeline(Grid(4, top=1.0))),
     ],

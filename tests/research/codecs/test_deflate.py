@@ -1,0 +1,35 @@
+"""General compressors behind a pipeline."""
+
+import sys
+
+import numpy as np
+import pytest
+from coder_laws import CoderLaws, entropy_nbytes, gaussian, nbytes, symbols
+
+from fltoolkit_research.codecs import Deflate, Zstd
+
+both = pytest.mark.parametrize("coder", [Deflate(), Zstd()], ids=repr)
+
+
+@pytest.fixture(autouse=True)
+def _zstandard_may_be_missing(request):
+    if "Zstd" in request.node.name:
+        pytest.importorskip("zstandard")
+
+
+@both
+class TestCompressors(CoderLaws):
+    """All of them."""
+
+    def test_close_to_the_entropy(self, coder):
+        q = gaussian(100_000, 8)
+        assert nbytes(coder, symbols(q, 256)) <= 1.05 * entropy_nbytes(q)
+
+    def test_much_of_the_same_is_vouched_for(self, coder):
+        assert nbytes(coder, symbols(np.zeros(3_000_000), 256)) < 3_000_000 / 512
+
+
+def test_missing_zstandard_says_what_to_type(monkeypatch):
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(ImportError, match="pip install zstandard"):
+        Zstd().apply({"w": symbols([1], 2)})
