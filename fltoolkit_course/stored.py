@@ -17,7 +17,6 @@ from torch import nn
 
 from fltoolkit.codecs.pipeline import Pipeline
 from fltoolkit.codecs.quantize import Quantize
-from fltoolkit.models import generate, gpt
 from fltoolkit_research.codecs.contexts import ContextEntropy
 from fltoolkit_research.models import generate, gpt
 

@@ -30,7 +30,6 @@ from fltoolkit.codecs.stage import (
     with_side,
 )
 from fltoolkit.intervals import mean_ci
-from fltoolkit.models import gpt
 from fltoolkit_research.codecs import EDEN, ContextEntropy, Rotate
 from fltoolkit_research.models import gpt
 

@@ -24,6 +24,7 @@ from fltoolkit.codecs.stage import Stage
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Fleet, Local
 from fltoolkit.history import Record
+from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.data import Text
 from fltoolkit_research.federated import AllGather, diloco, muon_for
 from fltoolkit_research.models import generate, gpt

@@ -225,12 +225,12 @@ class Rotate(_Rotating):
     """A random rotation of each tensor, for the quantizer that comes next; exact up to rounding.
 
     ``Pipeline(Rotate(), Quantize(4))`` helps if a few values are much larger than most, as in
-    updates, and if symbols are packed at a fixed width. Before an entropy coder it can do harm: it saves bytes
-    because the symbol of zero is frequent, and `ContextEntropy` also because rows and columns have
-    patterns, and a rotation destroys both. After a rotation only a tensor of zeros is exact. At one and two
-    bits `DRIVE` and `EDEN` lose much less: the levels of `Quantize` lie at the ends of the range,
-    where rotated values are rare. Stochastic rounding stays unbiased. A rotated number beyond the
-    largest float32 becomes the largest float32.
+    updates, and if symbols are packed at a fixed width. Before an entropy coder it can do harm: it
+    saves bytes because the symbol of zero is frequent, and `ContextEntropy` also because rows and
+    columns have patterns, and a rotation destroys both. After a rotation only a tensor of zeros is
+    exact. At one and two bits `DRIVE` and `EDEN` lose much less: the levels of `Quantize` lie at
+    the ends of the range, where rotated values are rare. Stochastic rounding stays unbiased. A
+    rotated number beyond the largest float32 becomes the largest float32.
 
     Source: Konečný et al. 2016, arXiv 1610.05492, "structured random rotations"; Suresh et al.
     2017, arXiv 1611.00429, section 3.

@@ -3,7 +3,6 @@
 import pytest
 
 from fltoolkit.codecs import Pipeline, Quantize, TopK
-from fltoolkit.metrics import PERPLEXITY
 from fltoolkit.split import LossGate
 from fltoolkit_research import PROTOCOLS, Experiment, read
 from fltoolkit_research.codecs import ContextEntropy

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from every_codec import PIPELINES, for_conformance
-from fltoolkit_research.cli import main
 
 from fltoolkit.cli import main
 from fltoolkit.codecs import (
