@@ -46,21 +46,16 @@ def hook(folder: str, report: Callable[[str], None]) -> Callable[[str, tuple[Any
             word = "write outside"
         elif event == "open":
             path, mode, flags = args
-            word = _opened(path, mode, flags, own, allowed)
+            writes = any(c in (mode or "") for c in "wax+")
+            if writes or (flags or 0) & (os.O_WRONLY | os.O_RDWR):
+                word = "" if _inside(path, own) else "write outside"
+            elif not _inside(path, allowed):
+                word = "read outside"
         if word and word not in reported:
             reported.add(word)
             report(word)
 
     return audit
-
-
-def _opened(
-    path: Any, mode: Any, flags: Any, own: tuple[str, ...], allowed: tuple[str, ...]
-) -> str:
-    """The word for opening a file, or an empty text."""
-    if any(c in (mode or "") for c in "wax+") or (flags or 0) & (os.O_WRONLY | os.O_RDWR):
-        return "" if _inside(path, own) else "write outside"
-    return "" if _inside(path, allowed) else "read outside"
 
 
 def _inside(path: Any, roots: tuple[str, ...]) -> bool:

@@ -176,18 +176,19 @@ def _bar(
     jobs: int,
     say: Callable[..., None],
 ) -> Iterator[grading.Grade]:
-    """Print how many submissions are graded and the longest time; show a bar on a terminal."""
-    from tqdm import tqdm
-
+    """Print how many submissions are graded, and the longest time; count them on a terminal."""
     if total:
         worst = -(-total // jobs) * seconds / 60
         say(
             f"if every submission sleeps for the whole {seconds:g} s, this takes {worst:.0f} "
             "minutes; --total-seconds sets another limit, --jobs grades more at a time"
         )
-
     say(f"grading {total}; earlier results are kept, even if limits changed (see --regrade)")
-    yield from tqdm(results, total=total, unit="submission", disable=not sys.stderr.isatty())
+    for number, result in enumerate(results, 1):
+        if sys.stderr.isatty():
+            end = "\n" if number == total else ""
+            print(f"\r{number} of {total} graded", end=end, file=sys.stderr, flush=True)
+        yield result
 
 
 def _lms(args: argparse.Namespace) -> int:

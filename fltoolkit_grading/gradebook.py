@@ -258,24 +258,23 @@ def _summary(master: Master, results: Sequence[Grade]) -> str:
             bar = f'<span class="bar" style="width:{width:.1f}em"></span> {count}'
             body.append(f"<tr><td>{label} points</td><td>{bar}</td></tr>")
         body.append("</table>")
-    body.append("<h3>Worth a look</h3><table>")
-    for result in results:
-        if result.status != "graded" or result.notes:
-            words = html.escape("; ".join([result.status, *result.notes]))
-            body.append(f"<tr><td>{html.escape(result.student)}</td><td>{words}</td></tr>")
-    body.append("</table>")
+    looks = [r for r in results if r.status != "graded" or r.notes]
+    body.append("<h3>Worth a look</h3>")
+    body.append(_table((r.student, "; ".join([r.status, *r.notes])) for r in looks))
     if pairs := alike(master, {result.student: result.answers for result in results}):
         body.append(
             "<h3>Answers that are alike</h3><p>These answers have more words in the same order "
             "than the task explains. There can be good reasons: two students who may work "
             "together, a book, a public solution. Read both answers before you speak to anybody. "
-            "Points do not change.</p><table>"
+            "Points do not change.</p>"
         )
-        for first, second, cell, share in pairs[:50]:
-            row = (first, second, cell, f"{100 * share:.0f} %")
-            body.append(f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in row)}</tr>")
-        body.append("</table>")
+        body.append(_table((*names, f"{100 * share:.0f} %") for *names, share in pairs[:50]))
     return "\n".join(body)
+
+
+def _table(lines: Iterable[Sequence[str]]) -> str:
+    cells = ("".join(f"<td>{html.escape(text)}</td>" for text in line) for line in lines)
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in cells)}</table>"
 
 
 # ------------------------------------------------------------------------------------- LMS

@@ -145,7 +145,10 @@ def grade(
     _check_places(folder, out, limits.fenced)
     found = find_submissions(folder)
     only = set(only)
-    _check_there(only, found)
+    if unknown := sorted(only.difference(found)):
+        raise AssignmentError(
+            f"there is no submission of {', '.join(unknown)}; the students are: {', '.join(found)}"
+        )
     (out / "results").mkdir(parents=True, exist_ok=True)
     seed = _keep_seed(out / "seed.json", master.name, seed)
     kept, todo = [], []
@@ -166,24 +169,19 @@ def grade(
     return results
 
 
-def _check_there(students: set[str], found: Iterable[str]) -> None:
-    if missing := sorted(students.difference(found)):
-        raise AssignmentError(
-            f"there is no submission of {', '.join(missing)}; the students are: {', '.join(found)}"
-        )
-
-
 def _check_places(folder: Path, out: Path, fenced: bool) -> None:
     """Raise AssignmentError if students would see the grades, or if these would be graded."""
     if folder.resolve() in (out.resolve(), *out.resolve().parents):
         raise AssignmentError(
             f"{out} is inside {folder} and would be graded as a student: give an --out outside it"
         )
-    for place in (folder, out):
-        if fenced and (seen := _seen_in_the_fence(place)):
-            raise AssignmentError(
-                f"{place} is inside {seen}, which every student's code can read: move it elsewhere"
-            )
+    for place in (folder, out) if fenced else ():
+        around = {place.resolve(), *place.resolve().parents}
+        for seen in fence.always_readable():
+            if Path(seen).resolve() in around:
+                raise AssignmentError(
+                    f"{place} is inside {seen}, which every student's code can read: move it away"
+                )
 
 
 def _grade_all(
@@ -284,7 +282,9 @@ def grade_one(
     if again:  # the student did not cause it
         run.status = again[-1]
     else:
-        _give_points(result, master, points)
+        for task in master.tasks:
+            if task.id in result.points and points.cells.get(task.id, {}).get("passed"):
+                result.points[task.id] = task.points
     result.output = _shown(run, points, marks)
     result.total = sum(result.points.values())
     result.status, result.memory, result.cpu_seconds = run.status, run.memory, run.cpu_seconds
@@ -357,13 +357,6 @@ class _Run:
     started: bool = False  # True once the kernel runs and the student's code begins
     ended: bool = False  # True if the kernel ended too early
     hidden: bool = False  # True once the first hidden check begins
-
-
-def _give_points(result: Grade, master: Master, run: _Run) -> None:
-    """The points of each hidden check that has passed."""
-    for exercise in master.tasks:
-        if exercise.id in result.points and run.cells.get(exercise.id, {}).get("passed"):
-            result.points[exercise.id] = exercise.points
 
 
 def _shown(run: _Run, points: _Run, marks: Container[str]) -> dict[str, str]:
@@ -472,12 +465,6 @@ def _run(notebook: dict[str, Any], marks: dict[str, str], limits: Limits) -> _Ru
         else:
             worker.stop()
     return run
-
-
-def _seen_in_the_fence(path: Path) -> str:
-    """The folder around ``path`` that can be read behind the fence, or an empty text."""
-    around = {path.resolve(), *path.resolve().parents}
-    return next((each for each in fence.always_readable() if Path(each).resolve() in around), "")
 
 
 @functools.cache

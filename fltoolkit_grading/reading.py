@@ -7,7 +7,6 @@ matches across lines, and a text is parsed only if it has not too many parts.
 import ast
 import dis
 import json
-import os
 import re
 import stat
 from pathlib import Path
@@ -37,8 +36,14 @@ def plain(source: Any) -> str:
 def read_submission(path: Path) -> tuple[dict[str, Any] | None, str]:
     """The notebook in a file and an empty text; or None and the reason why it cannot be read."""
     try:
-        if problem := _not_a_file(path.lstat()):
-            return None, problem
+        about = path.lstat()
+        if stat.S_ISDIR(about.st_mode):
+            return None, "a folder with no notebook or with several: leave one"
+        if not stat.S_ISREG(about.st_mode):
+            return None, "not a file (a link or device)"
+        if about.st_size > MAX_BYTES:
+            size = f"{about.st_size / 1e6:.0f} MB, at most {MAX_BYTES / 1e6:.0f}"
+            return None, f"too large: {size}"
         content = path.read_bytes()
         objects = content.count(b"{") + content.count(b"[")
         for parts, most in ((num_parts(content), MAX_PARTS), (objects, MAX_OBJECTS)):
@@ -49,30 +54,13 @@ def read_submission(path: Path) -> tuple[dict[str, Any] | None, str]:
         return None, f"cannot be read ({error.strerror})"
     except (ValueError, RecursionError, MemoryError):
         return None, "not a notebook: not JSON"
-    problem = _not_a_notebook(notebook)
-    return (None, problem) if problem else (notebook, "")
-
-
-def _not_a_file(about: os.stat_result) -> str:
-    """Why something in the folder is no file that can be read, or an empty text."""
-    if stat.S_ISDIR(about.st_mode):
-        return "a folder with no notebook or with several: leave one"
-    if not stat.S_ISREG(about.st_mode):
-        return "not a file (a link or device)"
-    if about.st_size > MAX_BYTES:
-        return f"too large: {about.st_size / 1e6:.0f} MB, at most {MAX_BYTES / 1e6:.0f}"
-    return ""
-
-
-def _not_a_notebook(notebook: Any) -> str:
-    """Why what a file holds is no notebook that can be read, or an empty text."""
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
         if isinstance(notebook, dict) and isinstance(notebook.get("worksheets"), list):
-            return "wrong nbformat: 3 or older; open it in Jupyter and save it again"
-        return "not a notebook: no cells"
+            return None, "wrong nbformat: 3 or older; open it in Jupyter and save it again"
+        return None, "not a notebook: no cells"
     if notebook.get("nbformat") != 4:
-        return f"wrong nbformat: {notebook.get('nbformat')!r:.20}, should be 4"
-    return ""
+        return None, f"wrong nbformat: {notebook.get('nbformat')!r:.20}, should be 4"
+    return notebook, ""
 
 
 def is_python(metadata: Any) -> bool:

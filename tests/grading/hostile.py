@@ -547,4 +547,4 @@ CASES: dict[str, Case] = {
 }
 
 # what an ordinary user's grader gets, too
-AGAIN_AS_USER = ("honest", "attacks", "forges", "forks")
+AGAIN_AS_USER = ("honest", "attacks", "forks")

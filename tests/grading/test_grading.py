@@ -134,7 +134,7 @@ def test_right_answers_get_all_points_and_hostile_ones_none(number, tmp_path, mo
     answers = desk.solutions | written | {first: plots}
     (tmp_path / "in" / "ana.ipynb").write_bytes(saved(desk.notebook(answers)))
     (tmp_path / "in" / "mallory.ipynb").write_bytes(saved(desk.notebook(tried.answers)))
-    ana, mallory = grade(tmp_path / "in", master, tmp_path / "out", jobs=2, limits=LIMITS)
+    ana, mallory = grade(tmp_path / "in", master, tmp_path / "out", limits=LIMITS)
     points = sum(task.points for task in master.tasks if not task.manual)
     assert (ana.total, ana.status, ana.notes) == (points, "graded", [])
     said = "; ".join([mallory.status, *mallory.notes])
@@ -267,14 +267,6 @@ def test_grading_again_grades_what_is_new(batch, master, tmp_path):
 )
 def test_what_counts_as_the_same(expected, got, same):
     assert worker.same_output(expected, got) is same
-
-
-def test_limits_are_checked():
-    assert not Limits(fenced=False).fenced
-    with pytest.raises(ValueError, match="above 0"):
-        Limits(cell_seconds=float("nan"))
-    with pytest.raises(ValueError, match="1 GiB"):
-        Limits(memory=1000)
 
 
 # ------------------------------------------------------------- the worker, without a real kernel

