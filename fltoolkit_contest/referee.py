@@ -7,8 +7,8 @@ import hashlib
 import math
 import secrets
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -198,39 +198,6 @@ def _drawn(salt: str, sha256: str, number: int, what: str) -> int:
     return int.from_bytes(digest[:6], "little")
 
 
-def _replay(play: Play, first: Play, hosts: Any) -> None:
-    """Make a run again from its recorded messages; CupError if any party sends something else.
-
-    The parties run one after the other, owners that shared a process are grouped in another way,
-    and hidden samples come in another order. So what a party sent must follow from its own samples,
-    the seed and what arrived: time, neighbours and the order of samples are no channel.
-    """
-    differs = CupError(
-        "replayed alone, a party sent other bytes than before. What it sends may only depend on "
-        "its samples, on me.seed and on what arrived; draw numbers from me.rng() or me.shared()"
-    )
-    for place, (reply, *_) in enumerate(first.crossed):
-        arrived = first.crossed[place - 1][4] if place else []
-        if not _same(hosts.ask([play._to_server(arrived)], [0])[0], reply):
-            raise differs
-    last = first.crossed[-1][4] if first.crossed else []
-    if not hosts.ask([play._to_server(last)], [0])[0][0].get("end"):
-        raise differs
-    for process, group in enumerate(play.groups):
-        for _, downs, heads, ups, _ in first.crossed:
-            (answer,) = hosts.ask([({"do": "answer"}, [downs[n] for n in group])], [process + 1])
-            if not _same(answer, ({"heads": [heads[n] for n in group]}, [ups[n] for n in group])):
-                raise differs
-    assert first.scores is not None
-    order = np.random.default_rng(play.seed).permutation(len(first.scores))
-    scores, _ = play.predict(hosts, play.drawn.hidden[0][order])
-    if not np.allclose(scores, first.scores[order], rtol=1e-4, atol=1e-6):
-        raise CupError(
-            "asked in another order, the server's function gave other scores: what it answers for "
-            "a sample may not depend on the samples before"
-        )
-
-
 def _same(one: Request, other: Request) -> bool:
     return one[0] == other[0] and all(map(np.array_equal, one[1], other[1]))
 
@@ -328,10 +295,16 @@ def verify(
     entry = read_entry(text)
     salt = salt or secrets.token_hex(16)
     replayed = _drawn(salt, entry.sha256, num_runs, "replay") % num_runs
-    used = {"cpu_seconds": 0.0, "memory": 0.0}
-    again = _drawn(salt, entry.sha256, replayed, "again")
-    plays = (Play.of(chosen, league, entry, salt, number) for number in range(num_runs))
-    runs = [*_runs(plays, replayed, again, used, report)]
+    used, runs = {"cpu_seconds": 0.0, "memory": 0.0}, []
+    for number in range(num_runs):
+        play = Play.of(chosen, league, entry, salt, number)
+        runs.append(run := _one_run(play, used))
+        accuracy = chosen.metric == "accuracy"
+        score = f"{100 * run['score']:.2f} %" if accuracy else f"{run['score']:.3f} nats"
+        report(f"run {number + 1}: {score}, {run['nbytes']:,} bytes, {run['exchanges']} exchanges")
+        if number == replayed:
+            _again(play, _drawn(salt, entry.sha256, replayed, "again"), used)
+            report(f"run {number + 1} was made again from its messages, party by party: the same")
     scores = [run["score"] for run in runs]
     low = bound(scores, higher_is_better=chosen.metric == "accuracy")
     reached = low >= chosen.target if chosen.metric == "accuracy" else low <= chosen.target
@@ -352,23 +325,6 @@ def verify(
         data_nbytes=_data_nbytes(chosen, league, salt, entry),
         measured={**{name: round(value, 1) for name, value in used.items()}, **about_machine()},
     )
-
-
-def _runs(
-    plays: Iterable[Play],
-    replayed: int,
-    seed: int,
-    used: dict[str, float],
-    report: Callable[[str], None],
-) -> Iterator[dict[str, Any]]:
-    """What each play gave; number ``replayed`` is made again from its messages, drawn by a seed."""
-    for number, play in enumerate(plays):
-        found = _one_run(play, used)
-        report(f"run {number + 1}: {_in_words(found, play.track)}")
-        if number == replayed:
-            _again(play, seed, used)
-            report(f"run {number + 1} was made again from its messages, party by party: the same")
-        yield found
 
 
 def _one_run(play: Play, used: dict[str, float]) -> dict[str, Any]:
@@ -409,21 +365,48 @@ def _regrouped(groups: list[list[int]], seed: int) -> list[list[int]]:
 
 
 def _again(first: Play, seed: int, used: dict[str, float]) -> None:
-    groups = _regrouped(first.groups, seed)
+    """Make a run again from its recorded messages; CupError if any party sends something else.
+
+    The parties run one after the other, owners that shared a process are grouped in another way,
+    and hidden samples come in another order. So what a party sent must follow from its own samples,
+    the seed and what arrived: time, neighbours and the order of samples are no channel.
+    """
     wire = Wire(first.league, first.wire.num_owners)
-    about = (first.track, first.league, first.entry, first.drawn, first.seed, wire, groups)
+    groups = _regrouped(first.groups, seed)
+    play = replace(first, wire=wire, groups=groups, crossed=[], scores=None)
     with Hosts(first.track.cpu_seconds) as hosts:
-        play = Play(*about)
         hosts.start(play.setups())
-        _replay(play, first, hosts)
+        _compare(play, first, hosts)
         hosts.look()
         used["cpu_seconds"] += hosts.cpu_seconds
 
 
-def _in_words(run: dict[str, Any], track: Track) -> str:
-    score = run["score"]
-    value = f"{100 * score:.2f} %" if track.metric == "accuracy" else f"{score:.3f} nats"
-    return f"{value}, {run['nbytes']:,} bytes, {run['exchanges']} exchanges"
+def _compare(play: Play, first: Play, hosts: Hosts) -> None:
+    """Ask each party of ``play`` what it was asked before, and compare the answers."""
+    differs = CupError(
+        "replayed alone, a party sent other bytes than before. What it sends may only depend on "
+        "its samples, on me.seed and on what arrived; draw numbers from me.rng() or me.shared()"
+    )
+    arrived: list[Array] = []
+    for reply, *_, then in first.crossed:
+        if not _same(hosts.ask([play._to_server(arrived)], [0])[0], reply):
+            raise differs
+        arrived = then
+    if not hosts.ask([play._to_server(arrived)], [0])[0][0].get("end"):
+        raise differs
+    for process, group in enumerate(play.groups):
+        for _, downs, heads, ups, _ in first.crossed:
+            (answer,) = hosts.ask([({"do": "answer"}, [downs[n] for n in group])], [process + 1])
+            if not _same(answer, ({"heads": [heads[n] for n in group]}, [ups[n] for n in group])):
+                raise differs
+    assert first.scores is not None
+    order = np.random.default_rng(play.seed).permutation(len(first.scores))
+    scores, _ = play.predict(hosts, play.drawn.hidden[0][order])
+    if not np.allclose(scores, first.scores[order], rtol=1e-4, atol=1e-6):
+        raise CupError(
+            "asked in another order, the server's function gave other scores: what it answers for "
+            "a sample may not depend on the samples before"
+        )
 
 
 def _data_nbytes(track: Track, league: str, salt: str, entry: Entry) -> int:

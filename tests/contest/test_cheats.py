@@ -11,7 +11,7 @@ import cup_cheats as hostile
 import numpy as np
 import pytest
 
-from fltoolkit_contest import referee
+from fltoolkit_contest import read_card, referee
 from fltoolkit_contest.entry import FREE_CONSTANTS, read_entry
 from fltoolkit_contest.hosts import Hosts, checked
 from fltoolkit_contest.party import Process
@@ -91,9 +91,9 @@ def test_weights_in_constants_names_and_comments():
     assert read_entry(hostile.HONEST + f"W = {[True, False] * 400}").charge > 2000
     assert read_entry(hostile.HONEST + "".join(f"a{n:05} = 0\n" for n in range(500))).charge > 1000
     rng = np.random.default_rng(0)
-    drawn = rng.integers(4, size=(40_000, 2)).tolist()
+    drawn = rng.integers(4, size=(20_000, 2)).tolist()
     letters = "\n".join(f"x{'+-*/'[n]}={'xyzw'[m]}" for n, m in drawn)
-    assert read_entry(letters).charge > 10_000
+    assert read_entry(letters).charge > 1_000
     hidden = f'{hostile.HONEST}\n# {numbers}\ndef f():\n    """{numbers}"""\n'
     assert "999" not in read_entry(hidden).source
     assert read_entry(hidden).charge == 0
@@ -232,11 +232,8 @@ def test_a_party_that_writes_past_the_wire():
 @FENCED
 @pytest.mark.slow
 def test_a_package_patched_in_the_party_s_process_saves_nothing():
-    cards = [
-        verify(text, track="digits", league="open", num_runs=1, report=str)
-        for text in (hostile.HONEST, hostile.PATCHED)
-    ]
-    assert [card.nbytes for card in cards] == [5 * 1 + 5 * 2] * 2
+    patched = verify(hostile.PATCHED, track="digits", league="open", num_runs=1, report=str)
+    assert patched.nbytes == rehearsed(hostile.HONEST)[-1]["nbytes"] == 5 * 1 + 5 * 2
 
 
 @FENCED
@@ -271,7 +268,9 @@ def test_limits(body, why, monkeypatch):
 
 @FENCED
 @pytest.mark.slow
-def test_the_same_salt_gives_the_same_card_and_a_changed_card_is_found(tmp_path, capsys):
+def test_the_same_salt_gives_the_same_card_and_a_changed_card_is_found(
+    tmp_path, capsys, monkeypatch
+):
     from fltoolkit_contest.commands import main
 
     entry, card = tmp_path / "mine.py", tmp_path / "card.json"
@@ -280,8 +279,11 @@ def test_the_same_salt_gives_the_same_card_and_a_changed_card_is_found(tmp_path,
     assert main(["verify", str(entry), *where, "--runs", "1", "--out", str(card)]) == 1
     assert main(["verify", str(entry), "--card", str(card)]) == 0
     assert "every number is the same" in capsys.readouterr().out
+    again = read_card(card)
+    monkeypatch.setattr(referee, "verify", lambda *_, **__: again)  # as it has just come out
     changed = json.loads(card.read_text())
     changed["runs"][0]["score"] = 0.99
     changed["accepted"] = True
     card.write_text(json.dumps(changed))
     assert main(["verify", str(entry), "--card", str(card)]) == 1
+    assert "the numbers differ from the card" in capsys.readouterr().out
