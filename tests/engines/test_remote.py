@@ -8,7 +8,7 @@ from torch import nn
 
 from fltoolkit.models import seeded
 from fltoolkit.split import State
-from fltoolkit_engines.remote import RemoteGate, RemoteParty, absent, without_nan
+from fltoolkit_engines.remote import RemoteGate, RemoteParty, absent
 
 
 def test_a_remote_party_keeps_nothing():
@@ -16,13 +16,6 @@ def test_a_remote_party_keeps_nothing():
     assert list(bob.module.parameters()) == []
     with pytest.raises(ValueError, match="'bob' lives in another process"):
         bob.state_dict()
-
-
-def test_known_drops_what_is_not():
-    assert list(without_nan([{"loss": math.nan, "step": 1}, {"loss": 0.5}])) == [
-        {"step": 1},
-        {"loss": 0.5},
-    ]
 
 
 def test_a_remote_party_has_the_weights_that_all_start_from_and_never_moves():
