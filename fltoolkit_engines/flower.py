@@ -374,5 +374,5 @@ def _import_flwr() -> None:
         import flwr  # noqa: F401
     except ImportError as error:
         raise ImportError(
-            "engines.flower needs Flower: pip install 'flwr[simulation]>=1.21'"
+            "fltoolkit_engines.flower needs Flower: pip install 'flwr[simulation]>=1.21'"
         ) from error
