@@ -31,8 +31,8 @@ from fltoolkit import (
 )
 from fltoolkit.data import Dataset, partition_iid
 from fltoolkit.history import Record
-from fltoolkit.intervals import mean_ci
 from fltoolkit_course.plots import watch
+from fltoolkit_research.intervals import mean_ci
 
 LR, BATCH_SIZE = 0.03, 64
 Run = tuple[Iterator[Record], Channel, int]  # the training, its ledger, its number of steps

@@ -24,7 +24,7 @@ from experiments.leakage.report import rows_of as leakage_rows_of
 from experiments.null_rows import ALONE, ONE_BIT, data_nbytes
 from experiments.pareto import report as pareto_report
 from experiments.runs import Runs, differences, factor_of, mean_nbytes, nats_above, read, rows_of
-from fltoolkit.intervals import mean_ci
+from fltoolkit_research.intervals import mean_ci
 
 __all__ = ["phrases"]
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from fltoolkit.intervals import interval, mean_ci, paired
+from fltoolkit_research.intervals import interval, mean_ci, paired
 
 STORED = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"

@@ -14,9 +14,9 @@ from statistics import mean
 from typing import NamedTuple
 
 from fltoolkit.history import History, Record
-from fltoolkit.intervals import interval, paired
 from fltoolkit.metrics import ACCURACY, Metric
 from fltoolkit_research.experiment import Experiment
+from fltoolkit_research.intervals import interval, paired
 from fltoolkit_research.store import Result
 
 

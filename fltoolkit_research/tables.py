@@ -14,7 +14,6 @@ from statistics import mean
 from typing import Any, Literal, NamedTuple
 
 from fltoolkit.data.files import without_downloads
-from fltoolkit.intervals import interval, paired
 from fltoolkit.metrics import Metric
 from fltoolkit.units import amount
 from fltoolkit_research.analysis import (
@@ -28,6 +27,7 @@ from fltoolkit_research.analysis import (
     value_within,
 )
 from fltoolkit_research.experiment import Experiment
+from fltoolkit_research.intervals import interval, paired
 from fltoolkit_research.pooled.times import lossless_nbytes
 from fltoolkit_research.store import Result
 from fltoolkit_research.task import samples

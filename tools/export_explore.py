@@ -49,7 +49,6 @@ from experiments.pareto import settings as pareto
 from fltoolkit import codecs
 from fltoolkit.codecs import Quantize, TopK, num_kept
 from fltoolkit.data.datasets import PIXEL_STATISTICS
-from fltoolkit.intervals import interval
 from fltoolkit.plots.style import INK, PAPER
 from fltoolkit.split import gates
 from fltoolkit_course import plots as course_plots
@@ -59,6 +58,7 @@ from fltoolkit_course.plots.drawing import Area, Axis, Frame, Graphic, chart, sy
 from fltoolkit_research import NULL_MODELS, Experiment, pooled, sizes_of
 from fltoolkit_research import codecs as more_codecs
 from fltoolkit_research.codecs import ContextEntropy
+from fltoolkit_research.intervals import interval
 from fltoolkit_research.plots.placing import beside
 
 ROOT = Path(__file__).parents[1]

@@ -28,7 +28,7 @@ from experiments.runs import (
     verdict,
 )
 from fltoolkit import History, plots
-from fltoolkit.intervals import mean_ci
+from fltoolkit_research.intervals import mean_ci
 
 GOAL_FACTOR, GOAL_POINTS = 100, 0.5
 PAGE = Page(

@@ -11,8 +11,8 @@ from statistics import mean
 
 from experiments.audit import rule
 from experiments.audit.rule import Answer
-from fltoolkit.intervals import interval, mean_ci, paired
 from fltoolkit_research import Experiment
+from fltoolkit_research.intervals import interval, mean_ci, paired
 
 Values = dict[str, float]
 """What one run measured, by name. Every value is a finite number."""

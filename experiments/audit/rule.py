@@ -6,7 +6,7 @@ Not here: the verdicts' words (claim), the numbers (run).
 from collections.abc import Sequence
 from math import log
 
-from fltoolkit.intervals import interval
+from fltoolkit_research.intervals import interval
 
 FEWEST = 3  # seeds; fewer answer no question
 SHARE = 0.9  # of a claimed factor that is enough

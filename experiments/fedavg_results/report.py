@@ -20,7 +20,7 @@ from experiments.runs import (
     verdict,
 )
 from fltoolkit import History, plots
-from fltoolkit.intervals import mean_ci
+from fltoolkit_research.intervals import mean_ci
 
 GOAL_FACTOR, GOAL_POINTS = 20, 0.3
 LEAST_DRAWN = 0.9

@@ -29,11 +29,11 @@ from experiments.runs import Result, Row, Runs, digest, gain_of, rows_of
 from fltoolkit import Channel, Party, evaluate, fedavg
 from fltoolkit.codecs import Codec, Difference, ErrorFeedback, LloydMax, Pipeline, Quantize
 from fltoolkit.federated import Local
-from fltoolkit.intervals import mean_ci
 from fltoolkit_research import pretrained
 from fltoolkit_research.codecs import EDEN, ContextEntropy
 from fltoolkit_research.data import partition_contiguous, speeches
 from fltoolkit_research.finetuning import FineTuned, full, lora
+from fltoolkit_research.intervals import mean_ci
 
 SEEDS = (1, 2, 3, 4, 5)  # fresh, and 4 and 5 were run later; 100 was used to choose
 

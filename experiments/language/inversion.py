@@ -19,9 +19,9 @@ from experiments.language.split import CONTEXT, SEEDS, text_of
 from experiments.runs import Result, Row, digest, rows_of, share_ci
 from fltoolkit import Channel, Party
 from fltoolkit.codecs import Codec, Pipeline, Quantize, TopK
-from fltoolkit.intervals import mean_ci
 from fltoolkit_research import pretrained
 from fltoolkit_research.codecs import EDEN, Subspace
+from fltoolkit_research.intervals import mean_ci
 from fltoolkit_research.leakage import (
     Noise,
     nearest_tokens,

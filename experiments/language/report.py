@@ -19,7 +19,7 @@ from experiments.runs import (
     read,
     verdict,
 )
-from fltoolkit.intervals import mean_ci, paired
+from fltoolkit_research.intervals import mean_ci, paired
 
 PAGE = Page(
     "language_results",

@@ -31,6 +31,7 @@ from fltoolkit.split import AlwaysA, Periodic, Upload, train_async, train_split
 from fltoolkit_research import pretrained
 from fltoolkit_research.codecs import EDEN, ContextEntropy, SameMask, SameMaskChannel, Subspace
 from fltoolkit_research.data import Text, load_text
+from fltoolkit_research.intervals import mean_ci
 from fltoolkit_research.models import gpt
 
 CONTEXT = 64  # characters a window

@@ -43,9 +43,9 @@ from experiments.runs import (
     sweep,
 )
 from fltoolkit import Channel
-from fltoolkit.intervals import mean_ci
 from fltoolkit_research.data import Text
 from fltoolkit_research.federated import AllGather
+from fltoolkit_research.intervals import mean_ci
 from fltoolkit_research.pooled import lossless
 
 TRIAL_SEED = 9

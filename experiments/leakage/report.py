@@ -21,9 +21,9 @@ from experiments.leakage.settings import (
 )
 from experiments.runs import Result, Row, Runs, differences, share_ci
 from fltoolkit import plots
-from fltoolkit.intervals import mean_ci
 from fltoolkit.plots.figures import keep_apart
 from fltoolkit.plots.style import COLORS
+from fltoolkit_research.intervals import mean_ci
 
 SHOWN = (
     "float32",

@@ -6,7 +6,7 @@ from statistics import mean, median
 from experiments.links.emulator import bucket, mtu
 from experiments.links.methods import AHEAD, METHODS
 from experiments.runs import Page, Result, Row
-from fltoolkit.intervals import mean_ci
+from fltoolkit_research.intervals import mean_ci
 
 PAGE = Page("links", "<!-- begin: python -m experiments.links --write -->", "<!-- end: links -->")
 WAYS = ("up", "down")

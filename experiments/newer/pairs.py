@@ -31,6 +31,7 @@ from fltoolkit.codecs.stage import (
 )
 from fltoolkit.intervals import mean_ci
 from fltoolkit_research.codecs import EDEN, ContextEntropy, Rotate
+from fltoolkit_research.intervals import mean_ci
 from fltoolkit_research.models import gpt
 
 SIZE = 200_000

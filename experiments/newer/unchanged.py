@@ -20,10 +20,10 @@ from experiments.newer.report import command
 from experiments.newer.setting import SEEDS
 from fltoolkit.codecs import Pipeline
 from fltoolkit.data import Batches
-from fltoolkit.intervals import mean_ci
 from fltoolkit.trees import Tree
 from fltoolkit_research import pretrained
 from fltoolkit_research.codecs import ContextEntropy, Narrow
+from fltoolkit_research.intervals import mean_ci
 
 RATES = (6e-3, 3e-3, 1e-3, 1e-4, 1e-5, 1e-6)  # 6e-3 trained the model, 3e-3 fine-tunes it
 WARM_UP, STEPS = 10, 5

@@ -24,7 +24,6 @@ from experiments.pareto.settings import (
 from experiments.runs import Runs, differences, gain_of, gain_words, share_ci, write_between
 from fltoolkit import plots
 from fltoolkit.history import History
-from fltoolkit.intervals import interval
 from fltoolkit_research import (
     NULL_MODELS,
     Experiment,
@@ -37,6 +36,7 @@ from fltoolkit_research import (
     points,
 )
 from fltoolkit_research import plots as research_plots
+from fltoolkit_research.intervals import interval
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "results.md"

@@ -17,8 +17,8 @@ from experiments.secrecy.settings import TOPS
 from fltoolkit import Channel, Party, evaluate, fedavg
 from fltoolkit.codecs import Pipeline
 from fltoolkit.federated import Local, Server, mean_of_all
-from fltoolkit.intervals import mean_ci
 from fltoolkit_research.data import load_text, partition_contiguous
+from fltoolkit_research.intervals import mean_ci
 from fltoolkit_research.models import gpt
 from fltoolkit_research.secrecy import ROUNDS, Grid, PlainSum, SecureSum, SharedRotation
 

@@ -9,7 +9,7 @@ from experiments.secrecy.intersection import intersection_table
 from experiments.secrecy.language import language_table
 from experiments.secrecy.noise import noise_table
 from experiments.secrecy.settings import TASKS, Setting, Task, settings
-from fltoolkit.intervals import mean_ci
+from fltoolkit_research.intervals import mean_ci
 from fltoolkit_research.secrecy import ROUNDS
 
 

@@ -9,7 +9,7 @@ from experiments.runs import DOCS, Page, Result, read, share_ci
 from experiments.runs import STORED as RESULTS
 from experiments.send_data import law, membership
 from experiments.send_data.law import short
-from fltoolkit.intervals import mean_ci
+from fltoolkit_research.intervals import mean_ci
 
 FIGURE = DOCS / "images" / "send_the_data.png"
 PAGE = Page(

@@ -12,7 +12,6 @@ from fltoolkit import SGD, Batches, Channel, History, Party, advise, load
 from fltoolkit.codecs import ErrorFeedback, Identity, Pipeline, Quantize, TopK
 from fltoolkit.cost import ModelCost
 from fltoolkit.federated import Local, fedavg
-from fltoolkit.intervals import interval
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.split import LossGate, train_async, train_split
 from fltoolkit.testing import TREES
@@ -27,6 +26,7 @@ from fltoolkit_research import (
     seconds_on,
     value_within,
 )
+from fltoolkit_research.intervals import interval
 
 pytestmark = pytest.mark.browser
 

@@ -21,7 +21,6 @@ from experiments.leakage.report import rows_of as leakage_rows_of
 from experiments.null_rows import data_nbytes
 from experiments.pareto import report as pareto_report
 from experiments.runs import read, rows_of
-from fltoolkit.intervals import interval, mean_ci, paired
 from fltoolkit.units import amount
 from fltoolkit_research import (
     Experiment,
@@ -34,6 +33,7 @@ from fltoolkit_research import (
     seconds_on,
     value_within,
 )
+from fltoolkit_research.intervals import interval, mean_ci, paired
 
 pytestmark = pytest.mark.browser
 

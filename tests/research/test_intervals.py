@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from fltoolkit.intervals import interval, mean_ci, paired, t_quantile
+from fltoolkit.intervals import t_quantile
+from fltoolkit_research.intervals import interval, mean_ci, paired
 
 
 @pytest.mark.later
