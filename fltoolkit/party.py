@@ -14,6 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
 
 from fltoolkit.shapes import Float, Shaped
 from fltoolkit.trees import Tree
@@ -185,15 +186,7 @@ class Party:
             raise ValueError(f"party {self.name!r} comes last and has no loss_fn: give it one")
         output = self._output(h)
         check_targets(output, y)
-        try:
-            loss = self.loss_fn(output, y.to(self.device))
-        except torch.cuda.OutOfMemoryError:
-            raise
-        except _OF_THE_DATA as error:
-            raise ValueError(
-                f"party {self.name!r}: its loss cannot compare outputs {_kind(output)} with labels "
-                f"{_kind(y)}: {error}. {LABEL_ADVICE}"
-            ) from error
+        loss = self._computed("loss", self.loss_fn, LABEL_ADVICE, output, y.to(self.device))
         if not self._fits_loss:  # once: it does not depend on the batch
             check_fits_loss(f"party {self.name!r}", self.loss_fn, output, loss)
             self._fits_loss = True
@@ -205,23 +198,28 @@ class Party:
         return value, self._learn(h, loss, None)
 
     def _output(self, x: Tensor) -> Tensor:
-        """The module's output for x. Errors of the module name the party and the shape of x."""
-        try:
-            output = self.module(x.to(self.device))
-        except torch.cuda.OutOfMemoryError:
-            raise
-        except _OF_THE_DATA as error:
-            raise ValueError(
-                f"party {self.name!r}: its module cannot compute with inputs {_kind(x)}: {error}. "
-                "Fit its first layer to them, or them to the layer: of images, .flat() of a data "
-                "set makes rows for nn.Linear"
-            ) from error
+        """The module's output for x."""
+        output = self._computed("module", self.module, _FIT, x.to(self.device))
         if not isinstance(output, Tensor):
             raise TypeError(
                 f"party {self.name!r}: its module returns a {type(output).__name__}, not one "
                 "tensor. Let its forward return the tensor that the next part needs"
             )
         return output
+
+    def _computed(
+        self, what: str, function: Callable[..., Any], advice: str, *tensors: Tensor
+    ) -> Any:
+        """What the module or the loss returns; torch's errors get the party's name and advice."""
+        try:
+            return function(*tensors)
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except (IndexError, RuntimeError, ValueError) as error:
+            kinds = " and ".join(f"{list(each.shape)} of {each.dtype}" for each in tensors)
+            raise ValueError(
+                f"party {self.name!r}: its {what} cannot compute with {kinds}: {error}. {advice}"
+            ) from error
 
     def _learn(self, x: Tensor, output: Tensor, g: Tensor | None) -> Tensor | None:
         """Backpropagate from output to parameters and x, then let the optimizer step."""
@@ -260,7 +258,7 @@ class Party:
                 stacklevel=4,
             )
         if not self.module.training and any(
-            isinstance(part, _MODES) for part in self.module.modules()
+            isinstance(part, _BatchNorm | _DropoutNd) for part in self.module.modules()
         ):
             warnings.warn(
                 f"party {self.name!r} learns in evaluation mode: its Dropout and BatchNorm layers "
@@ -379,14 +377,10 @@ _ADVICE = (
     "so far are good."
 )
 
-_OF_THE_DATA = (IndexError, RuntimeError, ValueError)
-"""What torch raises for shapes, types and class numbers that do not fit."""
-
-_MODES = (_BatchNorm, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
-
-
-def _kind(tensor: Tensor) -> str:
-    return f"{list(tensor.shape)} of {tensor.dtype}"
+_FIT = (
+    "Fit its first layer to them, or them to the layer: of images, .flat() of a data set makes "
+    "rows for nn.Linear"
+)
 
 
 def _parameters(optimizer: Optimizer | None) -> list[Tensor]:

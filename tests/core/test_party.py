@@ -84,16 +84,16 @@ MLP = nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.LogSoftmax(dim=1))
 NORM = nn.Sequential(nn.Linear(64, 10), nn.BatchNorm1d(10))
 ROWS, CLASSES = torch.ones(8, 64), torch.arange(8)
 INPUTS = [
-    (NORM, torch.ones(8, 1, 8, 8), ValueError, r"inputs \[8, 1, 8, 8\] of torch.float32.*\.flat"),
-    (NORM, ROWS.double(), ValueError, r"inputs \[8, 64\] of torch.float64.*Fit its first layer"),
-    (NORM, ROWS[:1], ValueError, r"inputs \[1, 64\].*more than 1 value per channel"),
+    (NORM, torch.ones(8, 1, 8, 8), ValueError, r"with \[8, 1, 8, 8\] of torch.float32.*\.flat"),
+    (NORM, ROWS.double(), ValueError, r"with \[8, 64\] of torch.float64.*Fit its first layer"),
+    (NORM, ROWS[:1], ValueError, r"with \[1, 64\].*more than 1 value per channel"),
     (Two(), ROWS, TypeError, "its module returns a tuple, not one tensor. Let its forward"),
 ]
 LABELS = [
-    (nn.NLLLoss(), nn.functional.one_hot(CLASSES, 10), r"labels \[8, 10\] of torch.int64.*argmax"),
-    (nn.CrossEntropyLoss(), CLASSES.float(), r"labels \[8\] of torch.float32.*y.long\(\)"),
+    (nn.NLLLoss(), nn.functional.one_hot(CLASSES, 10), r"and \[8, 10\] of torch.int64.*argmax"),
+    (nn.CrossEntropyLoss(), CLASSES.float(), r"and \[8\] of torch.float32.*y.long\(\)"),
     (nn.CrossEntropyLoss(), CLASSES[:, None], r"\[8, 1\].*y.squeeze\(1\) of one column"),
-    (nn.CrossEntropyLoss(), CLASSES + 3, "outputs.*Target 10 is out of bounds.*from 0 to one less"),
+    (nn.CrossEntropyLoss(), CLASSES + 3, "Target 10 is out of bounds.*from 0 to one less"),
 ]
 
 
@@ -108,7 +108,7 @@ def test_what_a_module_cannot_do_is_told_with_the_partys_name(module, x, error, 
 @pytest.mark.parametrize(("loss_fn", "y", "match"), LABELS)
 def test_labels_that_do_not_fit_are_told_with_the_partys_name(loss_fn, y, match):
     bob = Party("bob", MLP, loss_fn=loss_fn)
-    with pytest.raises(ValueError, match=f"^party 'bob': its loss cannot compare .*{match}"):
+    with pytest.raises(ValueError, match=f"^party 'bob': its loss cannot compute .*{match}"):
         bob.loss_and_grad(ROWS, y)
 
 
