@@ -3,6 +3,7 @@
 How much accuracy does a byte buy? This is the small package on which the others stand. Read it in
 this order; a room is a folder whose own docstring names its files:
 
+    shapes      shapes in annotations
     arrays      numpy arrays and pandas tables become tensors
     trees       arithmetic on dict[str, Tensor]
     wire        a tree becomes bytes and back: the documented frame

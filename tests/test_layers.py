@@ -25,7 +25,7 @@ MAY_IMPORT = {  # of the other packages
     "experiments": {"fltoolkit", "fltoolkit_research", "fltoolkit_engines", "fltoolkit_course"},
 }
 LEVELS = [  # a room or file of the core imports from lower levels only
-    {"arrays", "cli"},
+    {"arrays", "cli", "shapes"},
     {"trees", "history", "models", "data", "units", "metrics", "intervals"},
     {"wire", "party", "cost"},
     {"codecs"},
