@@ -6,6 +6,8 @@
     methods     the package's own protocols, each a small function
     baselines   protocols to compare with: send the data, train alone, do nothing
     experiment  all settings that a run depends on, as one value
+    metrics     what a test measures in other tasks than classes
+    intervals   95 % intervals of means and of paired differences over seeds
     weighing    nominal, real and entropy bytes of the messages
     lines       the time of messages if each client has a line of its own
     runs        from an experiment to its records
@@ -15,10 +17,12 @@
     tables      results as Markdown, LaTeX and CSV; the bytes of the training samples
     search      a search for the best settings within a number of bytes
     pretraining a small language model, trained once and kept in a file
+    models      a small language model, and text that it continues
     finetuning  a frozen model and the small changes that are learned and sent
+    local_loss  split learning in which no gradient comes back
     commands    what ``fltoolkit run``, ``sweep``, ``compare`` and ``report`` do
     codecs      a room: rotations, low rank, narrow whole numbers
-    data        a room: text
+    data        a room: texts, archives, more partitions
     federated   a room: more ways to train together
     pooled      a room: the samples themselves are sent, and one party trains
     leakage     a room: what others learn from what crossed, and what helps
