@@ -32,13 +32,6 @@ def test_only_plain_values(value):
         History([{"loss": value}])
 
 
-def test_records_are_copied():
-    row = {"step": 1}
-    history = History([row])
-    row["step"] = 2
-    assert history[0]["step"] == 1
-
-
 def test_save_and_load(tmp_path):
     path = tmp_path / "run.jsonl"
     History([*ROWS, {"loss": math.inf}]).save(path)

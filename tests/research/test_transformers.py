@@ -68,18 +68,6 @@ def test_a_u_shape_may_tie_its_two_ends():
     assert len(records) == 3
 
 
-def test_labels_of_a_plain_cut_hold_all_inputs_but_the_first():
-    model, channel = network(), Channel()
-    x, y = next(data().epochs(1))
-    alice, bob = parties_of(model, "plain")
-    list(train_split([alice, bob], [(x, y)], channel, labels_from="alice"))
-    assert torch.equal(y[:, :-1], x[:, 1:])
-    assert channel.nbytes(kind="labels") > 8 * x.numel()  # int64; Narrow() makes them short
-    channel = Channel()
-    list(train_split(parties_of(model, "U-shaped"), [(x, y)], channel))
-    assert {t.kind for t in channel.transfers} == {"activations", "gradients"}
-
-
 @pytest.mark.later
 def test_differences_are_aq_sgd():
     """Wang et al. 2022, algorithm 1: m <- m + Q(h - m) for each sample, both ends hold m."""

@@ -16,13 +16,6 @@ def numbers(batches):
     return [y.tolist() for _, y in batches]
 
 
-def test_938_batches_of_64_the_last_of_32():
-    batches = Batches(torch.zeros(60_000, 1), torch.arange(60_000), 64, seed=0)
-    assert (len(batches), batches.num_samples) == (938, 60_000)
-    sizes = [len(y) for y in numbers(batches.epoch(0))]
-    assert sizes == [64] * 937 + [32]
-
-
 @pytest.mark.later
 @given(
     num_samples=st.integers(1, 60),
@@ -61,13 +54,6 @@ def test_resume():
     assert len(whole) == 15
     assert whole == [y for number in range(5) for y in numbers(batches.epoch(number))]
     assert numbers(itertools.islice(batches.epochs(5), 7, None)) == whole[7:]
-
-
-def test_two_epochs_at_the_same_time_do_not_disturb_each_other():
-    batches = Batches(torch.arange(10), torch.arange(10), 4, seed=0)
-    together = list(zip(batches.epoch(0), batches.epoch(1), strict=True))
-    assert numbers(one for one, _ in together) == numbers(batches.epoch(0))
-    assert numbers(two for _, two in together) == numbers(batches.epoch(1))
 
 
 def test_vertical_batches_are_aligned():
@@ -127,14 +113,3 @@ def test_what_is_no_array_is_named():
     ]:
         with pytest.raises(TypeError, match=message):
             Batches(*wrong, 2, seed=0)
-
-
-def test_an_epoch_is_what_its_rows_say():
-    x, y = torch.randn(10, 3), torch.arange(10)
-    one, two = Batches(x, y, 4, seed=5), Batches((x,), y, 4, seed=5)
-    for rows, batch, same, (again, labels) in zip(
-        one.rows(2), one.epoch(2), map(one.at, one.rows(2)), two.epoch(2), strict=True
-    ):
-        for part, label in (batch, same, (again[0], labels)):
-            assert torch.equal(part, x[rows])
-            assert torch.equal(label, y[rows])

@@ -29,16 +29,8 @@ def test_accuracy_over_bytes_has_units_and_values() -> None:
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("bytes sent [MB]", "accuracy [%]")
     assert ax.lines[0].get_xydata().tolist() == [[2, 50], [4, 90]]
     assert [text.get_text() for text in ax.texts] == ["split 90.0 %", "federated 80.0 %"]
-    assert ax.get_legend() is None
     looks = [(line.get_color(), line.get_linestyle(), line.get_marker()) for line in ax.lines]
     assert all(a != b for a, b in zip(*looks, strict=True)), "told apart by colour, dash and marker"
-
-
-@pytest.mark.later
-def test_records_without_the_key_are_left_out() -> None:
-    history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0, "accuracy": 0.5}])
-    assert len(plots.curves(history, "loss", "step").lines[0].get_xdata()) == 2
-    assert len(plots.curves(history, "accuracy", "step").lines[0].get_xdata()) == 1
 
 
 @pytest.mark.slow
@@ -77,22 +69,6 @@ def test_labels_at_the_ends_do_not_overlap() -> None:
     ax.figure.draw_without_rendering()
     boxes = [Text.get_window_extent(text) for text in ax.texts]  # without the pieces of lines
     assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
-
-
-@pytest.mark.later
-def test_no_line_leads_through_the_axes_to_a_name() -> None:
-    """It would look like data. A piece of the line stands beside its name, outside the axes."""
-    early = History([{"nbytes": n, "accuracy": n / 4e6} for n in (1, 1_000_000)])
-    ax = plots.accuracy_over_bytes({"early": early, "late": run(0.1, 0.9)})
-    ax.figure.draw_without_rendering()
-    inside = ax.get_window_extent()
-    for text, line in zip(ax.texts, ax.lines, strict=True):
-        piece = text.arrow_patch
-        assert piece.get_window_extent().x0 > inside.x1
-        assert piece.get_edgecolor() == mpl.colors.to_rgba(line.get_color())
-        height = piece.get_window_extent().y0 + piece.get_window_extent().height / 2
-        box = Text.get_window_extent(text)
-        assert box.y0 < height < box.y1
 
 
 def test_given_axes_are_used_and_no_global_style_changes() -> None:
@@ -182,12 +158,6 @@ def test_partition_counts_every_sample_once() -> None:
         plots.partition(labels, [])
 
 
-def test_a_partition_too_fine_for_numbers_does_not_speak_of_any() -> None:
-    ax = plots.partition(torch.arange(20) % 3, list(torch.arange(20).split(1)))
-    assert ax.get_xlabel() == "client"
-    assert not ax.texts
-
-
 @pytest.mark.slow
 def test_where_no_byte_is_sent_the_line_goes_straight_up() -> None:
     """Thirty silent epochs were drawn over each other, a scribble in one place."""
@@ -207,11 +177,3 @@ def test_many_steps_are_no_place_where_x_stands_still() -> None:
     drawn = plots.curves(History(rows), "nbytes", "step")
     (line,) = drawn.lines
     assert len(line.get_xdata()) == 2000
-
-
-@pytest.mark.later
-def test_eight_methods_have_eight_colours() -> None:
-    """Notebook 11 compares eight; two of them had one colour."""
-    history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0}])
-    ax = plots.curves({str(n): history for n in range(8)}, "loss", "step")
-    assert len({line.get_color() for line in ax.lines}) == 8
