@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from fltoolkit.data.batches import Batches
 from fltoolkit.data.datasets import Dataset, load
 from fltoolkit.data.partitions import partition_dirichlet, partition_iid
+from fltoolkit.federated.client import Local
 from fltoolkit.models import mcmahan_cnn, splitnn_mlp
 from fltoolkit.party import SGD, Optimizer, Party
 from fltoolkit_research.data.partitions import owner_numbers, partition_owners, partition_shards
@@ -77,6 +78,15 @@ class Task:
         """The experiment's optimizer for these parameters; by default plain SGD."""
         call = self.optimizer_call
         return SGD(params, lr=self.lr) if call is None else call(params)
+
+    def local(self, **how: Any) -> Local:
+        """What a client of averaging does, by the experiment's optimizer, rate, batches and loss.
+
+        ``how`` are more arguments of `Local`, such as ``steps=2``.
+        """
+        lr = self.lr if self.optimizer_call is None else None
+        how = {"lr": lr, "optimizer": self.optimizer_call, "loss_fn": self.loss_fn, **how}
+        return Local(self.batch_size, **how)
 
     def party(self, name: str, module: nn.Module, *, has_loss: bool = False) -> Party:
         """A party that learns by the experiment's optimizer; ``has_loss`` gives it the loss."""

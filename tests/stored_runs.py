@@ -45,7 +45,6 @@ from fltoolkit.evaluation import evaluate
 from fltoolkit.federated import (
     Arrivals,
     Backlog,
-    Cohort,
     Local,
     LogNormal,
     Polynomial,
@@ -448,9 +447,8 @@ def fedyogi() -> Run:
     return federated(model=model, server=Server(optimizer=Yogi(model.parameters(), lr=0.02)))
 
 
-def fedprox_with_replacement() -> Run:
-    local = dataclasses.replace(LOCAL, epochs=2, prox=0.5)
-    return federated(cohort=Cohort(5, with_replacement=True), local=local)
+def fedprox() -> Run:
+    return federated(cohort=5, local=dataclasses.replace(LOCAL, epochs=2, prox=0.5))
 
 
 def fedavg_private() -> Run:
@@ -505,7 +503,7 @@ RUNS: dict[str, Callable[[], Run]] = {
         *(vertical, vertical_added, relay, splitfed_1, splitfed_2),
         *(split_async, split_async_moved_and_delta, split_async_relay, uploading, local_loss),
         *(fedavg_plain, fedsgd, fedavg_compressed_both_ways, fedavg_entropy_coded),
-        *(fedavg_stragglers, fedadam, fedyogi, fedprox_with_replacement, fedavg_private),
+        *(fedavg_stragglers, fedadam, fedyogi, fedprox, fedavg_private),
         *(fedavg_adaptive_levels, fedavg_byte_budget, fedavg_with_buffers, intervals),
         *(fedasync_by_staleness, fedbuff_with_momentum),
     )

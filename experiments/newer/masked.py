@@ -20,11 +20,13 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from experiments.newer import seeds
 from experiments.newer.setting import Setting, product
 from experiments.null_rows import ALONE, ONE_BIT, SEND
+from experiments.replications.personal import AtHome
 from experiments.runs import Result
 from fltoolkit import Channel
 from fltoolkit.codecs import Codec, ErrorFeedback, Pipeline, Quantize, Sign
-from fltoolkit.federated import Fleet, Local
+from fltoolkit.federated import Local
 from fltoolkit.federated.client import batch_indices, loss_of
+from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.workers import client_seed
 from fltoolkit.history import Record
 from fltoolkit.trees import Tree
@@ -87,7 +89,7 @@ class Masks:
 
 def fedmrn(
     model: nn.Module,
-    fleet: Fleet,
+    clients: Clients,
     channel: Channel,
     *,
     rounds: int,
@@ -96,19 +98,19 @@ def fedmrn(
     seed: int,
 ) -> Iterator[Record]:
     """All clients in each round: the model goes down, a bit per value and a seed come up."""
-    totals = channel.begin({*fleet.clients}, [model], sends_weights=True)
+    totals = channel.begin({*clients}, [model], sends_weights=True)
     params = list(model.parameters())
     n = sum(p.numel() for p in params)
     for round_ in range(rounds):
         channel.step, total = round_ + 1, torch.zeros(n)
-        for k, (x, y) in fleet.clients.items():
+        for k, (x, y) in clients.items():
             own = copy.deepcopy(model)
             own.load_state_dict(channel.send(SERVER, k, "model", model.state_dict()))
             at = client_seed(seed, round_, k)
             bits = masks.train(own, masks.noise(at, n), x, y, local, at)
             got = channel.send(k, SERVER, "update", packed(bits, at))
             noise = masks.noise(int(got["seed"]) & 0xFFFF_FFFF, n)
-            total += masks.of(unpacked(got["bits"], n), noise) / len(fleet)
+            total += masks.of(unpacked(got["bits"], n), noise) / len(clients)
         vector_to_parameters(parameters_to_vector(params).detach() + total, params)
         yield {"round": round_, "step": channel.step, **totals()}
 
@@ -148,17 +150,18 @@ def run(setting: Setting, seed: int) -> Result:
 def records(
     setting: Setting,
     model: nn.Module,
-    fleet: Fleet,
+    owners: Clients,
     channel: Channel,
+    at_home: AtHome,
     seed: int,
 ) -> Iterator[Record]:
     """The training of one row."""
     if setting.name not in MASKS:
-        return seeds.records(setting, model, fleet, channel, seed)
+        return seeds.records(setting, model, owners, channel, at_home, seed)
     masks = replace(MASKS[setting.name], size=setting.options["noise"])
     local = Local(seeds.BATCH, lr=setting.options["lr"], steps=seeds.STEPS)
     how: dict[str, Any] = {"rounds": seeds.ROUNDS, "local": local, "masks": masks, "seed": seed}
-    return fedmrn(model, fleet, channel, **how)
+    return fedmrn(model, owners, channel, **how)
 
 
 ONE_BIT_EACH = replace(

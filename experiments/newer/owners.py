@@ -26,11 +26,12 @@ from experiments.null_rows import (
     sent_in,
 )
 from experiments.replications.drift import feddyn, scaffold
-from experiments.replications.personal import ditto, fedper, own_weights, worst_tenth
+from experiments.replications.personal import AtHome, ditto, fedper, own_weights, worst_tenth
 from experiments.runs import Result
 from fltoolkit import SGD, Channel, Party, fedavg, load
-from fltoolkit.data import Dataset
-from fltoolkit.federated import Fleet, Local
+from fltoolkit.data import Dataset, partition_shards
+from fltoolkit.federated import Local
+from fltoolkit.federated.samples import Clients
 from fltoolkit.history import Record
 from fltoolkit.models import seeded
 from fltoolkit.trees import Tree
@@ -76,12 +77,12 @@ def run(setting: Setting, seed: int) -> Result:
     data = data_of(setting.choosing)
     parts = partition_shards(data.y_train, OWNERS, shards_per_client=2, seed=seed)
     owners = {f"owner_{k}": (data.x_train[p], data.y_train[p]) for k, p in enumerate(parts)}
-    model, fleet, channel = network(seed), Fleet(owners), Channel()
+    model, channel, at_home = network(seed), Channel(), AtHome()
     if setting.name in (SEND, ONE_BIT):
         channel = Channel({**(sent_in() if setting.name == SEND else bits(1)), **MODEL_BACK})
-    for _ in records(setting, model, fleet, channel, seed):
+    for _ in records(setting, model, owners, channel, at_home, seed):
         pass
-    own = {k: own_weights(model, fleet, k) for k in owners}
+    own = {k: own_weights(model, at_home, k) for k in owners}
     if setting.name == COMMONEST:
         accuracies = [float(torch.bincount(y).max() / len(y)) for _, y in owners.values()]
     else:
@@ -99,8 +100,9 @@ def run(setting: Setting, seed: int) -> Result:
 def records(
     setting: Setting,
     model: nn.Sequential,
-    fleet: Fleet,
+    owners: Clients,
     channel: Channel,
+    at_home: AtHome,
     seed: int,
 ) -> Iterator[Record]:
     """The training of one row."""
@@ -113,32 +115,34 @@ def records(
         receiver = Party("receiver", model, SGD(model.parameters(), lr=lr), nn.NLLLoss())
         steps = STEPS * COHORT  # as many as all owners of a cohort take in a round
         how: dict[str, Any] = {"batch_size": BATCH, "steps_per_round": steps, "send_back": True}
-        yield from pool(fleet.clients, receiver, channel, rounds=ROUNDS, seed=seed, **how)
+        yield from pool(owners, receiver, channel, rounds=ROUNDS, seed=seed, **how)
         return
     if name == ALONE:  # each takes as many steps as among others
-        yield from alone(model, fleet, local, seed, ROUNDS * COHORT // OWNERS)
+        yield from alone(model, owners, local, at_home, seed, ROUNDS * COHORT // OWNERS)
         return
     protocols: dict[str, Callable[..., Iterator[Record]]] = {
         "SCAFFOLD": scaffold,
         "FedDyn": feddyn,
-        "Ditto": ditto,
-        "FedPer, last layer at home": partial(fedper, at_home=lambda entry: entry.startswith("2.")),
+        "Ditto": partial(ditto, memory=at_home),
+        "FedPer, last layer at home": partial(
+            fedper, at_home=lambda entry: entry.startswith("2."), memory=at_home
+        ),
     }
     how = {"rounds": ROUNDS, "cohort": COHORT, "local": local, "seed": seed, **o}
-    yield from protocols.get(name, fedavg)(model, fleet, channel, **how)
+    yield from protocols.get(name, fedavg)(model, owners, channel, **how)
 
 
 def alone(
     model: nn.Module,
-    fleet: Fleet,
+    owners: Clients,
     local: Local,
+    at_home: AtHome,
     seed: int,
     rounds: int,
 ) -> Iterator[Record]:
     """Each owner by itself: `ditto` without a pull, whose messages nobody needs."""
-    cohort = len(fleet.clients)
-    how: dict[str, Any] = {"rounds": rounds, "cohort": cohort, "local": local, "seed": seed}
-    yield from ditto(model, fleet, Channel(), pull=0.0, **how)
+    how: dict[str, Any] = {"rounds": rounds, "cohort": len(owners), "local": local, "seed": seed}
+    yield from ditto(model, owners, Channel(), pull=0.0, memory=at_home, **how)
 
 
 @torch.no_grad()

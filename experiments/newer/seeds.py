@@ -28,13 +28,14 @@ from experiments.null_rows import (
     sent_in,
 )
 from experiments.replications.adapters import fedex_lora
-from experiments.replications.personal import own_weights
+from experiments.replications.personal import AtHome, own_weights
 from experiments.replications.zeroth_order import Directions, decomfl, fedkseed
 from experiments.runs import Result
 from fltoolkit import SGD, Channel, Party, fedavg, load
 from fltoolkit.codecs import Codec
 from fltoolkit.data import partition_iid
-from fltoolkit.federated import Fleet, Local, Server
+from fltoolkit.federated import Local, Server
+from fltoolkit.federated.samples import Clients
 from fltoolkit.history import Record
 from fltoolkit_research.finetuning import FineTuned, full, lora
 from fltoolkit_research.pooled import pool
@@ -93,7 +94,7 @@ def run(
     data, name = data_of(setting.choosing), setting.name
     parts = partition_iid(data.y_train, OWNERS, seed=seed)
     owners = {f"owner_{k}": (data.x_train[p], data.y_train[p]) for k, p in enumerate(parts)}
-    fleet = Fleet(owners)
+    at_home = AtHome()
     model: nn.Module = network(seed)
     if name in (FACTORS, EXACT, NEAREST):
         model = lora(learned(), 2, seed=0)
@@ -103,14 +104,14 @@ def run(
     if name in (SEND, ONE_BIT):
         codecs = {**(sent_in() if name == SEND else bits(1)), **MODEL_BACK}
     channel = Channel(codecs)
-    for _ in (train or records)(setting, model, fleet, channel, seed):
+    for _ in (train or records)(setting, model, owners, channel, at_home, seed):
         pass
     if name == COMMONEST:
         found = float((data.y_test == data.y_train.bincount().argmax()).float().mean())
     elif name == ALONE:
         each = []
         for owner in owners:
-            model.load_state_dict(own_weights(model, fleet, owner))
+            model.load_state_dict(own_weights(model, at_home, owner))
             each.append(right(model, data).mean().item())
         found = mean(each)
     else:
@@ -121,8 +122,9 @@ def run(
 def records(
     setting: Setting,
     model: nn.Module,
-    fleet: Fleet,
+    owners: Clients,
     channel: Channel,
+    at_home: AtHome,
     seed: int,
 ) -> Iterator[Record]:
     """The training of one row."""
@@ -136,20 +138,20 @@ def records(
         receiver = Party("receiver", model, SGD(model.parameters(), lr=lr), nn.NLLLoss())
         steps = STEPS * OWNERS
         more: dict[str, Any] = {"batch_size": BATCH, "steps_per_round": steps, "send_back": True}
-        yield from pool(fleet.clients, receiver, channel, rounds=ROUNDS, seed=seed, **more)
+        yield from pool(owners, receiver, channel, rounds=ROUNDS, seed=seed, **more)
     elif name == ALONE:
-        yield from alone(model, fleet, local, seed, ROUNDS)
+        yield from alone(model, owners, local, at_home, seed, ROUNDS)
     elif name in ZEROTH:
         protocol, steps = ZEROTH[name]
         local = Local(BATCH, lr=lr, steps=steps)
-        yield from protocol(model, fleet, channel, rounds=SLOPE_ROUNDS, local=local, **how)
+        yield from protocol(model, owners, channel, rounds=SLOPE_ROUNDS, local=local, **how)
     elif isinstance(model, FineTuned) and name == EXACT:
-        yield from fedex_lora(model, fleet, channel, rounds=ROUNDS, local=local, seed=seed)
+        yield from fedex_lora(model, owners, channel, rounds=ROUNDS, local=local, seed=seed)
     elif isinstance(model, FineTuned) and name == NEAREST:
         server = Server(mean=nearest_factors(model))
-        yield from fedavg(model, fleet, channel, rounds=ROUNDS, local=local, server=server, **how)
+        yield from fedavg(model, owners, channel, rounds=ROUNDS, local=local, server=server, **how)
     else:
-        yield from fedavg(model, fleet, channel, rounds=ROUNDS, local=local, **how)
+        yield from fedavg(model, owners, channel, rounds=ROUNDS, local=local, **how)
 
 
 FROM_SCRATCH = Group(

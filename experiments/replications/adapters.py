@@ -1,6 +1,6 @@
 """LoRA factors of several clients, averaged exactly: the mean of products is no product of means.
 
-Here: `fedex_lora`. Not here: the adapters (fltoolkit_research.finetuning), of which `fedavg`
+Here: `fedex_lora`. Not here: the adapters (`fltoolkit_research.finetuning`), of which `fedavg`
 averages each factor by itself.
 """
 
@@ -76,7 +76,7 @@ def fedex_lora(
     totals = channel.begin(set(team.clients), [tuned], sends_weights=True)
     for round_, _ in all_rounds:
         starts = {k: sent_entries(tuned) for k in team.clients}
-        updates = team.learn_all(channel, starts, round_, {})
+        updates = team.learn_all(channel, starts, round_)
         received = {k: channel.send(k, SERVER, "update", u.delta) for k, u in updates.items()}
         every = {f"{k}/{name}": t for k, tree in received.items() for name, t in tree.items()}
         got = [channel.send(SERVER, k, "model", every) for k in team.clients]

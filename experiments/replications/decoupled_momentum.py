@@ -1,12 +1,15 @@
 """DeMo and Dion: each worker keeps one part of its momentum and sends the other.
 
-Here: `demo`, which sends the largest cosines, and `dion`, which sends two narrow matrices. Not
-here: where messages go (exchange.py), several steps between two messages (local_steps.py).
+Here: `demo`, which sends the largest cosines, and `dion`, which sends two narrow matrices; both as
+protocols of experiments, too. Not here: where messages go, and several steps between two messages
+(exchange and local_steps in `fltoolkit_research.federated`).
 """
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +17,7 @@ from torch import Tensor, nn
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, check_count
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.workers import Fleet, Workers, as_fleet
+from fltoolkit.federated.workers import Fleet, Memory, Workers, as_fleet
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.shapes import Float
 from fltoolkit.trees import Tree
@@ -26,6 +29,17 @@ from fltoolkit_research.federated.data_parallel import (
     trainable,
 )
 from fltoolkit_research.federated.exchange import Exchange, ThroughServer, all_gather
+from fltoolkit_research.federated.muon import muon_for
+from fltoolkit_research.protocol import AMOUNT, COUNT, Protocol, Trained
+from fltoolkit_research.task import Task
+
+
+@dataclass
+class Momenta(Memory):
+    """The part of its momentum that each worker has not sent yet."""
+
+    of: dict[str, Tree] = field(default_factory=dict)
+    name = "momenta"  # of its file
 
 
 @checked_at_call
@@ -38,6 +52,7 @@ def demo(
     local: Local,
     decay: float = 0.999,
     chunk: int = 64,
+    memory: Momenta | None = None,
     seed: int = 0,
 ) -> Iterator[Record]:
     """DeMo (Peng, Quesnelle and Kingma 2024, arXiv 2411.19870, algorithm 1); one record per step.
@@ -59,11 +74,10 @@ def demo(
     of a matrix; here they follow the order in which the values lie in memory.
 
     Args:
-        workers: names to data ``(x, y)``; for a run that goes on, a `Fleet`, which keeps each
-            worker's momentum and the optimizer's state.
         local: with ``steps=1``, without ``clip_norm``; the paper's optimizer is SGD.
         decay: of the momentum.
         chunk: how many values are transformed together.
+        memory: each worker's momentum, for a run that goes on.
 
     The other arguments, the records and the errors are those of `ddp`.
 
@@ -87,20 +101,19 @@ def demo(
     if not 0 <= decay <= 1:
         raise ValueError(f"decay={decay}: how much of the momentum is kept, from 0 to 1")
     _check_unclipped(local)
-    fleet = team.fleet
+    momenta = (memory or Momenta()).of
     yield CHECKED
 
     totals, optimizer = channel.begin(set(team.clients), [model]), shared_optimizer(team)
     for step, loss, grads in gradients_of_each_step(team, channel, steps):
         coefficients = {}
         for worker, gradient in grads.items():
-            old = fleet.momenta.get(worker) or {n: torch.zeros_like(g) for n, g in gradient.items()}
-            momentum = {n: decay * old[n] + g for n, g in gradient.items()}
-            coefficients[worker] = {n: cosines(m, chunk) for n, m in momentum.items()}
-            fleet.momenta[worker] = momentum
+            old = momenta.get(worker) or {n: torch.zeros_like(g) for n, g in gradient.items()}
+            momenta[worker] = {n: decay * old[n] + g for n, g in gradient.items()}
+            coefficients[worker] = {n: cosines(m, chunk) for n, m in momenta[worker].items()}
         sent, mean = all_gather(channel, coefficients, "update")
         for worker in filter(channel.is_here, grads):
-            fleet.momenta[worker] = _without(fleet.momenta[worker], sent[worker])
+            momenta[worker] = _without(momenta[worker], sent[worker])
         params = trainable(model).items()
         signs = {name: from_cosines(mean[name], param.shape).sign() for name, param in params}
         move_all(team, optimizer, signs)
@@ -125,6 +138,7 @@ def dion(
     local: Local,
     rank: int,
     exchange: Exchange = ThroughServer(),
+    memory: Momenta | None = None,
     seed: int = 0,
 ) -> Iterator[Record]:
     """Dion (Ahn et al. 2025, arXiv 2504.05295): orthonormal steps from two narrow means.
@@ -143,12 +157,11 @@ def dion(
     ``rank * (m + n)`` values of a matrix travel, as with `PowerSGD`.
 
     Args:
-        workers: names to data ``(x, y)``; for a run that goes on, a `Fleet`, which keeps each
-            worker's momenta and the optimizer's state.
         local: with ``steps=1``, without ``clip_norm``, and with ``optimizer=muon_for(model,
             momentum=None)``, which knows the hidden matrices and moves the rest with AdamW.
         rank: how many directions of a matrix move; larger: more bytes.
         exchange: `ThroughServer`, `AllGather` or `Ring`.
+        memory: each worker's momenta, for a run that goes on.
 
     The other arguments, the records and the errors are those of `ddp`.
 
@@ -169,27 +182,27 @@ def dion(
     steps = to_come("steps", steps)
     check_count("rank", rank)
     _check_unclipped(local)
-    fleet, workers = team.fleet, team.clients
+    kept = (memory or Momenta()).of
     yield CHECKED
 
-    totals, optimizer = channel.begin(set(workers), [model]), shared_optimizer(team)
+    totals, optimizer = channel.begin(set(team.clients), [model]), shared_optimizer(team)
     shapes = _hidden(optimizer, trainable(model))
-    for worker in workers:
-        fleet.momenta.setdefault(worker, _no_momentum(shapes, rank, seed))
+    for worker in team.clients:
+        kept.setdefault(worker, _no_momentum(shapes, rank, seed))
     for step, loss, grads in gradients_of_each_step(team, channel, steps):
-        momenta = {w: {n: fleet.momenta[w][n] + grads[w][n] for n in shapes} for w in workers}
-        q = {n: next(iter(fleet.momenta.values()))[n + ".Q"] for n in shapes}
-        narrow = {w: grads[w] | {n: m @ q[n] for n, m in momenta[w].items()} for w in workers}
+        momenta = {w: {n: kept[w][n] + g[n] for n in shapes} for w, g in grads.items()}
+        q = {n: next(iter(kept.values()))[n + ".Q"] for n in shapes}
+        narrow = {w: g | {n: m @ q[n] for n, m in momenta[w].items()} for w, g in grads.items()}
         mean = exchange(channel, narrow)
         p = {n: torch.linalg.qr(mean[n]).Q for n in shapes}
-        other = {w: {n + ".R": m.T @ p[n] for n, m in momenta[w].items()} for w in workers}
+        other = {w: {n + ".R": m.T @ p[n] for n, m in own.items()} for w, own in momenta.items()}
         r = exchange(channel, other)
         for n, (rows_, columns) in shapes.items():
             q[n] = nn.functional.normalize(r[n + ".R"], dim=0)
             mean[n] = min(1.0, rows_ / columns) ** 0.5 * p[n] @ q[n].T
         for worker, m in momenta.items():
             rest = {n: m[n] - (1 - MU) * p[n] @ r[n + ".R"].T for n in shapes}
-            fleet.momenta[worker] = rest | {n + ".Q": q[n] for n in shapes}
+            kept[worker] = rest | {n + ".Q": q[n] for n in shapes}
         move_all(team, optimizer, mean)
         yield {"step": step, **loss, **totals()}
 
@@ -262,3 +275,57 @@ def _transform(n: int) -> Tensor:
     matrix = (math.pi / n * k[:, None] * (k[None, :] + 0.5)).cos() * math.sqrt(2 / n)
     matrix[0] /= math.sqrt(2)
     return matrix
+
+
+# ------------------------------------------------------------------------ protocols of experiments
+
+
+def run_demo(task: Task, channel: Channel) -> Trained:
+    """`demo`, by the experiment's optimizer."""
+    decay, chunk = task.settings.get("decay", 0.999), task.settings.get("chunk", 64)
+    yield from _run(demo, task, channel, local=task.local(steps=1), decay=decay, chunk=chunk)
+
+
+def run_dion(task: Task, channel: Channel) -> Trained:
+    """`dion`: hidden matrices move with the experiment's ``lr``, all else with ``adamw_lr``."""
+    more = {name: rate for name, rate in task.settings.items() if name == "adamw_lr"}
+    optimizer = muon_for(task.layers, momentum=None, lr=task.lr, **more)
+    local = task.local(lr=None, optimizer=optimizer, steps=1)
+    yield from _run(dion, task, channel, local=local, rank=task.settings["rank"])
+
+
+def _run(train: Any, task: Task, channel: Channel, **how: Any) -> Trained:
+    workers, server = dict(zip(task.names, task.shares, strict=True)), task.whole()
+    steps = task.rounds * batches_at_once(task)
+    for record in train(task.model, workers, channel, steps=steps, seed=task.seed, **how):
+        yield record, [server]
+
+
+def batches_at_once(task: Task) -> int:
+    """The steps in a pass over the samples, when each worker takes a batch at the same time."""
+    return math.ceil(len(task.data.y_train) / (task.batch_size * task.num_clients))
+
+
+def has_a_rank(experiment: Any) -> None:
+    """Raise ValueError for settings without a rank, or for an optimizer other than its own."""
+    if "rank" not in experiment.settings or experiment.optimizer:
+        raise ValueError("dion needs settings={'rank': 1} or more, and no optimizer: it has Muon")
+
+
+DEMO = Protocol(
+    "demo",
+    run_demo,
+    sends=("update",),
+    settings={"decay": AMOUNT, "chunk": COUNT},
+    records_per_round=batches_at_once,
+    together=lambda task: task.num_clients,
+)
+DION = Protocol(
+    "dion",
+    run_dion,
+    sends=("model", "update"),
+    settings={"rank": COUNT, "adamw_lr": AMOUNT},
+    check=has_a_rank,
+    records_per_round=batches_at_once,
+    together=lambda task: task.num_clients,
+)

@@ -4,8 +4,7 @@ Not here: models that differ from owner to owner (personal.py).
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -16,16 +15,35 @@ from fltoolkit.federated.client import (
     LocalUpdate,
     local_update,
     make_optimizer,
-    outcome_of,
     sent_entries,
 )
-from fltoolkit.federated.rounds import Cohort
+from fltoolkit.federated.rounds import check_cohort, draw_cohort
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import SERVER, apply_update
-from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss, plus
+from fltoolkit.federated.workers import (
+    Fleet,
+    Memory,
+    Workers,
+    as_fleet,
+    client_seed,
+    mean_loss,
+    plus,
+)
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree, weighted_mean
 from fltoolkit_research.federated.data_parallel import trainable
+
+
+@dataclass
+class Corrections(Memory):
+    """What corrects the steps: a tree for each client, and the server's.
+
+    With `scaffold` these are the control variates, with `feddyn` the gradients g_k and h.
+    """
+
+    clients: dict[str, Tree] = field(default_factory=dict)
+    server: Tree = field(default_factory=dict)
+    name = "corrections"  # of its file
 
 
 @checked_at_call
@@ -35,9 +53,10 @@ def scaffold(
     channel: Channel,
     *,
     rounds: int | range,
-    cohort: int | Cohort,
+    cohort: int,
     local: Local,
     server_lr: float = 1.0,
+    memory: Corrections | None = None,
     seed: int = 0,
 ) -> Iterator[Record]:
     """SCAFFOLD (Karimireddy et al. 2020, arXiv 1910.06378, algorithm 1); one record per round.
@@ -58,21 +77,22 @@ def scaffold(
 
     Args:
         model, channel, rounds, cohort, seed: as in `fedavg`.
-        clients: names to data; for a run that goes on, a `Fleet`, which keeps the control variates
-            by client, and the server's under "server", as ``momenta``.
+        clients: names to data.
         local: with ``lr``; ``prox`` and ``optimizer`` are not part of the method.
         server_lr: eta_g of the paper.
+        memory: the control variates, for a run that goes on.
 
     Records hold ``round``, ``step``, ``loss`` and the running totals of bytes.
 
     >>> x, local = torch.ones(2, 1), Local(2, lr=0.1, steps=4, loss_fn=nn.functional.mse_loss)
     >>> owners = {"ann": (x, 0 * x), "ben": (x, 4 * x)}
-    >>> model, fleet = nn.Linear(1, 1, bias=False), Fleet(owners)
-    >>> for record in scaffold(model, fleet, Channel(), rounds=20, cohort=2, local=local):
+    >>> model, memory = nn.Linear(1, 1, bias=False), Corrections()
+    >>> how = {"rounds": 20, "cohort": 2, "local": local, "memory": memory}
+    >>> for record in scaffold(model, owners, Channel(), **how):
     ...     pass
     >>> round(model.weight.item(), 3)  # the best for both
     2.0
-    >>> [round(fleet.momenta[owner]["weight"].item(), 2) for owner in owners]
+    >>> [round(memory.clients[owner]["weight"].item(), 2) for owner in owners]
     [4.0, -4.0]
     """
     team = Workers(model, as_fleet(clients), local, seed, SERVER)
@@ -85,15 +105,15 @@ def scaffold(
     yield CHECKED
 
     totals, lr = channel.begin(set(team.clients), [model], sends_weights=True), local.lr
-    zero, own = _zeros(model), team.fleet.momenta
-    c = own.setdefault(SERVER, zero)
+    memory, zero = memory or Corrections(), _zeros(model)
+    own, c = memory.clients, memory.server or zero
     for round_, drawn in cohorts:
         sent = _joined(sent_entries(model), c)
         arrived = {k: _parted(channel.send(SERVER, k, "model", sent)) for k in drawn}
         starts = {k: weights for k, (weights, _) in arrived.items()}
         old = {k: own.get(k, zero) for k in drawn}
         corrections = {k: plus(control, old[k], -1) for k, (_, control) in arrived.items()}
-        updates = learn_corrected(team, channel, starts, corrections, round_)
+        updates = learn_corrected(team, starts, corrections, round_)
         received = []
         for k, update in updates.items():
             scale = -1 / (update.num_steps * lr)
@@ -102,7 +122,7 @@ def scaffold(
             received.append(channel.send(k, SERVER, "update", message))
         mean, change = _parted(weighted_mean(received, [1.0] * len(received)))
         apply_update(model, {n: server_lr * d for n, d in mean.items()}, None)
-        c = own[SERVER] = plus(c, change, len(drawn) / len(team.clients))
+        c = memory.server = plus(c, change, len(drawn) / len(team.clients))
         yield {"round": round_, "step": channel.step, **loss_of_all(updates), **totals()}
 
 
@@ -113,9 +133,10 @@ def feddyn(
     channel: Channel,
     *,
     rounds: int | range,
-    cohort: int | Cohort,
+    cohort: int,
     local: Local,
     alpha: float,
+    memory: Corrections | None = None,
     seed: int = 0,
 ) -> Iterator[Record]:
     """FedDyn (Acar et al. 2021, arXiv 2111.04263, algorithm 1); one record per round.
@@ -132,10 +153,10 @@ def feddyn(
 
     Args:
         model, channel, rounds, cohort, seed: as in `fedavg`.
-        clients: names to data; for a run that goes on, a `Fleet`, which keeps g_k by client, and h
-            under "server", as ``momenta``.
+        clients: names to data.
         local: ``prox`` must be 0, since alpha takes its place.
         alpha: larger = shorter ways from the server's model.
+        memory: all g_k, and h, for a run that goes on.
 
     Records hold ``round``, ``step``, ``loss`` and the running totals of bytes.
 
@@ -154,17 +175,18 @@ def feddyn(
     yield CHECKED
 
     totals = channel.begin(set(team.clients), [model], sends_weights=True)
-    zero, own = _zeros(model), team.fleet.momenta
+    memory, zero = memory or Corrections(), _zeros(model)
+    own = memory.clients
     for round_, drawn in cohorts:
         starts = {k: channel.send(SERVER, k, "model", sent_entries(model)) for k in drawn}
         old = {k: own.get(k, zero) for k in drawn}
         corrections = {k: {n: -t for n, t in old[k].items()} for k in drawn}
-        updates = learn_corrected(team, channel, starts, corrections, round_)
+        updates = learn_corrected(team, starts, corrections, round_)
         for k, update in updates.items():
             own[k] = plus(old[k], update.delta, -alpha)
         received = [channel.send(k, SERVER, "update", u.delta) for k, u in updates.items()]
         mean, share = weighted_mean(received, [1.0] * len(received)), len(drawn) / len(team.clients)
-        h = own[SERVER] = plus(own.get(SERVER, zero), mean, -alpha * share)
+        h = memory.server = plus(memory.server or zero, mean, -alpha * share)
         apply_update(model, {**mean, **plus(mean, h, -1 / alpha)}, None)
         yield {"round": round_, "step": channel.step, **loss_of_all(updates), **totals()}
 
@@ -172,68 +194,50 @@ def feddyn(
 # ------------------------------------------------------------------------------ corrected steps
 
 
-def corrected(local: Local, correction: list[Tensor]) -> Local:
-    """The same local training, with a constant added to the gradient at each step."""
-
-    def optimizer(params: list[Tensor]) -> torch.optim.Optimizer:
-        made = make_optimizer(local, params, None)
-        if len(params) == len(correction):  # `Local` tries each optimizer on one number
-
-            def add(*_: Any) -> None:
-                for param, c in zip(params, correction, strict=True):
-                    param.grad = c.to(param) if param.grad is None else param.grad + c.to(param)
-
-            made.register_step_pre_hook(add)
-        return made
-
-    return replace(local, lr=None, optimizer=optimizer)
-
-
 def learn_corrected(
-    team: Workers,
-    channel: Channel,
-    starts: Mapping[str, Tree],
-    corrections: Mapping[str, Tree],
-    round_: int,
+    team: Workers, starts: Mapping[str, Tree], corrections: Mapping[str, Tree], round_: int
 ) -> dict[str, LocalUpdate]:
-    """Train the clients of ``starts``, each with its own correction of the gradient."""
+    """Train these clients, each with a constant of its own added to every gradient."""
     named = {id(p): name for name, p in trainable(team.model).items()}
     order = [named[id(p)] for p in team.model.parameters() if p.requires_grad]
 
-    def train(module: nn.Module, given: Any, data: Any, local: Local, *, seeds: Any) -> list[Any]:
-        each = zip(given, data, seeds, corrections.values(), strict=True)
-        return [
-            outcome_of(
-                local_update, module, start, x, y, corrected(local, [c[n] for n in order]), seed=s
-            )
-            for start, (x, y), s, c in each
-        ]
+    def corrected(correction: Tree) -> Local:
+        def optimizer(params: list[Tensor]) -> torch.optim.Optimizer:
+            for param, name in zip(params, order, strict=True):  # each client trains a copy
+                constant = correction[name].to(param)
+                param.register_hook(lambda gradient, constant=constant: gradient + constant)
+            return make_optimizer(team.local, params, None)
 
-    trained = replace(team, fleet=replace(team.fleet, train=train))
-    return trained.learn_all(channel, starts, round_, {})
+        return replace(team.local, lr=None, optimizer=optimizer)
+
+    updates = {}
+    for k, start in starts.items():
+        local, seed = corrected(corrections[k]), client_seed(team.seed, round_, k)
+        try:
+            updates[k] = local_update(team.model, start, *team.clients[k], local, seed=seed)
+        except FloatingPointError as error:
+            raise FloatingPointError(f"client {k!r}, round {round_}: {error}") from error
+    return updates
 
 
 def plain_rounds(
-    team: Workers, channel: Channel, rounds: int | range, cohort: int | Cohort
+    team: Workers, channel: Channel, rounds: int | range, cohort: int
 ) -> Iterator[tuple[int, list[str]]]:
     """The rounds of a method without stragglers: their numbers, and the cohort of each.
 
     Raises ValueError for a run over several processes, a cohort too large, or kept states.
     """
-    cohort = cohort if isinstance(cohort, Cohort) else Cohort(cohort)
     to_train = to_come("rounds", rounds)
+    check_cohort(cohort, len(team.clients))
     if not team.are_here(channel):
         raise ValueError("this protocol runs in one process, and some clients are in others")
-    if cohort.with_replacement or cohort.size > len(team.clients) or team.local.keep_state:
-        raise ValueError(
-            f"cohort={cohort}, keep_state={team.local.keep_state}: give 1 to {len(team.clients)} "
-            "clients without replacement, and leave keep_state False"
-        )
+    if team.local.keep_state:
+        raise ValueError("keep_state=True: clients of this protocol begin with a new optimizer")
 
     def drawn() -> Iterator[tuple[int, list[str]]]:
         for round_ in to_train:
             channel.step = round_ + 1
-            yield round_, [*cohort.draw([*team.clients], team.seed, round_)]
+            yield round_, draw_cohort([*team.clients], cohort, team.seed, round_)
 
     return drawn()
 

@@ -1,11 +1,14 @@
 """Workers that train one model without a server and never hold quite the same weights.
 
 Here: `noloco`, where a worker averages with a random partner, and `sparta`, where all average a few
-random values at a time. Not here: workers that are equal after each message (local_steps.py).
+random values at a time; both as protocols of experiments, too. Not here: workers that are equal
+after each message (`fltoolkit_research.federated.diloco`).
 """
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,9 +16,9 @@ from torch import Tensor, nn
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, check_count, sent_entries
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.workers import Fleet, Workers, as_fleet, client_seed, plus
+from fltoolkit.federated.workers import Fleet, Memory, Workers, as_fleet, client_seed, plus
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
-from fltoolkit.trees import as_vector, from_vector
+from fltoolkit.trees import Tree, as_vector, from_vector
 from fltoolkit_research.federated.exchange import Exchange, ThroughServer, all_gather
 from fltoolkit_research.federated.local_steps import (
     check_inner_steps,
@@ -23,6 +26,36 @@ from fltoolkit_research.federated.local_steps import (
     inner_steps,
     record_of,
 )
+from fltoolkit_research.protocol import (
+    AMOUNT,
+    COUNT,
+    FLAG,
+    Protocol,
+    Trained,
+    one_record_per_round,
+)
+from fltoolkit_research.task import Task
+
+
+@dataclass
+class Apart(Memory):
+    """What each worker holds: weights of its own, and with `noloco` a momentum."""
+
+    weights: dict[str, Tree] = field(default_factory=dict)
+    momenta: dict[str, Tree] = field(default_factory=dict)
+    name = "apart"  # of its file
+
+    def begin(self, model: nn.Module, workers: Clients) -> None:
+        """Give each worker the common weights and no momentum, unless it goes on with its own."""
+        start = sent_entries(model)
+        if odd := [name for name, tensor in start.items() if not tensor.is_floating_point()]:
+            raise ValueError(
+                f"the model has whole numbers {odd}, which cannot be averaged: use a model without "
+                "such buffers (LayerNorm in place of BatchNorm)"
+            )
+        for worker in workers:
+            self.weights.setdefault(worker, copied(start))
+            self.momenta.setdefault(worker, {n: torch.zeros_like(t) for n, t in start.items()})
 
 
 @checked_at_call
@@ -35,6 +68,7 @@ def noloco(
     local: Local,
     group: int = 2,
     outer: tuple[float, float] = (0.7, 0.5),
+    memory: Apart | None = None,
     seed: int = 0,
 ) -> Iterator[Record]:
     """NoLoCo (Kolehmainen et al. 2025, arXiv 2506.10911): local steps, then a random partner.
@@ -59,10 +93,9 @@ def noloco(
     Args:
         model: holds the first worker's weights before each record, and the common weights at the
             beginning.
-        workers: names to data ``(x, y)``, or a `Fleet`: what each worker holds is in its
-            ``weights``, and for a run that goes on it keeps momenta and optimizers, too.
         group: how many workers average; it divides the number of workers. With 1 nothing is sent.
         outer: learning rate and momentum of step 4; by default the authors' for pairs.
+        memory: what each worker holds, for a run that goes on.
 
     The other arguments, the records and the errors are those of `diloco`.
 
@@ -84,22 +117,22 @@ def noloco(
     lr, momentum = outer
     if not (0 < lr < math.inf and 0 <= momentum < 1):
         raise ValueError(f"outer={outer}: a learning rate above 0, a momentum from 0 to below 1")
-    fleet = team.fleet
+    memory = memory or Apart()
     yield CHECKED
 
     totals = channel.begin(set(team.clients), [model], sends_weights=True)
-    _begin(model, team)
+    memory.begin(model, team.clients)
     for round_ in rounds:
         channel.step = round_ + 1
-        loss, updates = inner_steps(team, channel, fleet.weights, round_)
+        loss, updates = inner_steps(team, channel, memory.weights, round_)
         for members in _dealt(list(team.clients), group, seed, round_):
-            ends = {w: plus(fleet.weights[w], updates[w]) for w in members}
+            ends = {w: plus(memory.weights[w], updates[w]) for w in members}
             _, mean = all_gather(channel, ends, "model")
             for worker in filter(channel.is_here, members):
-                own, m = fleet.weights[worker], fleet.momenta[worker]
+                own, m = memory.weights[worker], memory.momenta[worker]
                 m = {n: momentum * m[n] + lr * (mean[n] - own[n]) for n in own}
-                fleet.momenta[worker], fleet.weights[worker] = m, plus(own, m)
-        _show(model, team, channel)
+                memory.momenta[worker], memory.weights[worker] = m, plus(own, m)
+        _show(model, memory, channel)
         yield record_of(round_, local, loss, totals())
 
 
@@ -113,6 +146,7 @@ def sparta(
     local: Local,
     fraction: float = 0.005,
     exchange: Exchange = ThroughServer(),
+    memory: Apart | None = None,
     seed: int = 0,
 ) -> Iterator[Record]:
     """SPARTA: after each local step all workers average a few random values of the model.
@@ -134,10 +168,9 @@ def sparta(
     Args:
         model: holds the first worker's weights before each record, and the common weights at the
             beginning.
-        workers: names to data ``(x, y)``, or a `Fleet`: what each worker holds is in its
-            ``weights``, and for a run that goes on it keeps the optimizers, too.
         fraction: of the values that are averaged in a round, above 0 and at most 1.
         exchange: `ThroughServer` or `AllGather`.
+        memory: what each worker holds, for a run that goes on.
 
     The other arguments, the records and the errors are those of `diloco`.
 
@@ -155,39 +188,26 @@ def sparta(
     check_inner_steps(local)
     if not 0 < fraction <= 1:
         raise ValueError(f"fraction={fraction}: of the values, above 0 and at most 1")
-    fleet = team.fleet
+    memory = memory or Apart()
     yield CHECKED
 
     totals = channel.begin(set(team.clients), [model])
-    _begin(model, team)
+    memory.begin(model, team.clients)
     for round_ in rounds:
         channel.step = round_ + 1
-        loss, updates = inner_steps(team, channel, fleet.weights, round_)
-        flat = {w: as_vector(plus(fleet.weights[w], update)) for w, update in updates.items()}
+        loss, updates = inner_steps(team, channel, memory.weights, round_)
+        flat = {w: as_vector(plus(memory.weights[w], update)) for w, update in updates.items()}
         size = len(next(iter(flat.values())))
         drawn = _shuffled(size, seed, round_)[: max(1, round(fraction * size))]
         mean = exchange(channel, {worker: {"drawn": own[drawn]} for worker, own in flat.items()})
         for worker, own in flat.items():
             own[drawn] = mean["drawn"]
-            fleet.weights[worker] = from_vector(own, fleet.weights[worker])
-        _show(model, team, channel)
+            memory.weights[worker] = from_vector(own, memory.weights[worker])
+        _show(model, memory, channel)
         yield record_of(round_, local, loss, totals())
 
 
 # ---------------------------------------------------------------------------- steps of a round
-
-
-def _begin(model: nn.Module, team: Workers) -> None:
-    """Give each worker the common weights and no momentum, unless it goes on with its own."""
-    start = sent_entries(model)
-    if odd := [name for name, tensor in start.items() if not tensor.is_floating_point()]:
-        raise ValueError(
-            f"the model has whole numbers {odd}, which cannot be averaged: use a model without "
-            "such buffers (LayerNorm in place of BatchNorm)"
-        )
-    for worker in team.clients:
-        team.fleet.weights.setdefault(worker, copied(start))
-        team.fleet.momenta.setdefault(worker, {n: torch.zeros_like(t) for n, t in start.items()})
 
 
 def _shuffled(count: int, seed: int, round_: int) -> Tensor:
@@ -203,7 +223,58 @@ def _dealt(workers: list[str], group: int, seed: int, round_: int) -> Iterator[l
         yield order[start : start + group]
 
 
-def _show(model: nn.Module, team: Workers, channel: Channel) -> None:
+def _show(model: nn.Module, memory: Apart, channel: Channel) -> None:
     """The model becomes that of the first worker in this process."""
-    first = next(filter(channel.is_here, team.clients), next(iter(team.clients)))
-    model.load_state_dict(team.fleet.weights[first], strict=False)
+    first = next(filter(channel.is_here, memory.weights), next(iter(memory.weights)))
+    model.load_state_dict(memory.weights[first], strict=False)
+
+
+# ------------------------------------------------------------------------ protocols of experiments
+
+
+def run_noloco(task: Task, channel: Channel) -> Trained:
+    """`noloco`; the first worker's model is tested."""
+    settings = task.settings
+    outer = settings.get("lr", 0.7), settings.get("momentum", 0.5)
+    yield from _run(noloco, task, channel, group=settings.get("group", 2), outer=outer)
+
+
+def run_sparta(task: Task, channel: Channel) -> Trained:
+    """`sparta`; the first worker's model is tested."""
+    yield from _run(sparta, task, channel, fraction=task.settings.get("fraction", 0.005))
+
+
+def _run(train: Any, task: Task, channel: Channel, **how: Any) -> Trained:
+    keep_state, steps = task.settings.get("keep_state", False), task.settings.get("local_steps", 1)
+    local = task.local(steps=steps, keep_state=keep_state)
+    workers, server = dict(zip(task.names, task.shares, strict=True)), task.whole()
+    how |= {"rounds": task.rounds, "local": local, "seed": task.seed}
+    for record in train(task.model, workers, channel, **how):
+        yield record | {"step": channel.step}, [server]  # it counted inner steps
+
+
+def tested_once(experiment: Any) -> None:
+    """Raise ValueError for tests within a round, where workers have different models."""
+    if experiment.evaluations > 1:
+        raise ValueError(f"evaluations={experiment.evaluations}: it is tested once per round")
+
+
+STEPS = {"local_steps": COUNT, "keep_state": FLAG}
+NOLOCO = Protocol(
+    "noloco",
+    run_noloco,
+    sends=("model",),
+    settings=STEPS | {"group": COUNT, "lr": AMOUNT, "momentum": AMOUNT},
+    check=tested_once,
+    records_per_round=one_record_per_round,
+    together=lambda task: task.num_clients,
+)
+SPARTA = Protocol(
+    "sparta",
+    run_sparta,
+    sends=("model", "update"),
+    settings=STEPS | {"fraction": AMOUNT},
+    check=tested_once,
+    records_per_round=one_record_per_round,
+    together=lambda task: task.num_clients,
+)

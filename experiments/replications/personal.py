@@ -4,7 +4,7 @@ Not here: one model for owners whose data differ (drift.py).
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -12,12 +12,19 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from experiments.replications.drift import learn_corrected, loss_of_all, plain_rounds
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, check_function, filled, sent_entries, sent_names
-from fltoolkit.federated.rounds import Cohort
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import SERVER, apply_update
-from fltoolkit.federated.workers import Fleet, Workers, as_fleet, plus
+from fltoolkit.federated.workers import Fleet, Memory, Workers, as_fleet, plus
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree, weighted_mean
+
+
+@dataclass
+class AtHome(Memory):
+    """What never leaves its owner: by client, entries of the model or a whole model."""
+
+    weights: dict[str, Tree] = field(default_factory=dict)
+    name = "at home"  # of its file
 
 
 @checked_at_call
@@ -27,9 +34,10 @@ def fedper(
     channel: Channel,
     *,
     rounds: int | range,
-    cohort: int | Cohort,
+    cohort: int,
     local: Local,
     at_home: Callable[[str], bool],
+    memory: AtHome | None = None,
     seed: int = 0,
 ) -> Iterator[Record]:
     """Federated averaging of some entries of the model; the others never leave their owner.
@@ -46,21 +54,21 @@ def fedper(
     Args:
         model, channel, rounds, cohort, local, seed: as in `fedavg`. With the model's entries that
             stay at home every client begins; they do not change here.
-        clients: names to data, or a `Fleet`, which keeps what stays at home as ``weights``: see
-            `own_weights`.
+        clients: names to data.
         at_home: whether the entry with this name stays; False for all of them is `fedavg`.
+        memory: what stays at home, for `own_weights` and for a run that goes on.
 
     Records hold ``round``, ``step``, ``loss`` and the running totals of bytes.
 
     >>> import torch
     >>> model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
     >>> x, local = torch.ones(2, 4), Local(2, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)
-    >>> fleet = Fleet({"ann": (x, x[:, :2]), "ben": (x, -x[:, :2])})
-    >>> records = fedper(model, fleet, Channel(), rounds=2, cohort=2, local=local,
+    >>> owners, memory = {"ann": (x, x[:, :2]), "ben": (x, -x[:, :2])}, AtHome()
+    >>> records = fedper(model, owners, Channel(), rounds=2, cohort=2, local=local, memory=memory,
     ...     at_home=lambda name: name.startswith("1."))
     >>> [record["nbytes"] for record in records]
     [348, 696]
-    >>> list(fleet.weights["ann"])
+    >>> list(memory.weights["ann"])
     ['1.weight', '1.bias']
     """
     team = Workers(model, as_fleet(clients), local, seed, SERVER)
@@ -69,19 +77,19 @@ def fedper(
     shared = [name for name in sent_names(model) if not at_home(name)]
     if not shared:
         raise ValueError("at_home keeps all entries, so nothing would be sent: keep fewer at home")
-    fleet = team.fleet
+    memory = memory or AtHome()
     yield CHECKED
 
     totals = channel.begin(set(team.clients), [model], sends_weights=True)
     for round_, drawn in cohorts:
         sent = {name: sent_entries(model)[name] for name in shared}
         starts = {
-            k: own_weights(model, fleet, k) | channel.send(SERVER, k, "model", sent) for k in drawn
+            k: own_weights(model, memory, k) | channel.send(SERVER, k, "model", sent) for k in drawn
         }
-        updates, received = team.learn_all(channel, starts, round_, {}), []
+        updates, received = team.learn_all(channel, starts, round_), []
         for k, update in updates.items():
             end = plus(starts[k], update.delta)
-            fleet.weights[k] = {name: tensor for name, tensor in end.items() if at_home(name)}
+            memory.weights[k] = {name: tensor for name, tensor in end.items() if at_home(name)}
             news = {name: update.delta[name] for name in shared}
             received.append(channel.send(k, SERVER, "update", news))
         mean = weighted_mean(received, [u.num_samples for u in updates.values()])
@@ -96,9 +104,10 @@ def ditto(
     channel: Channel,
     *,
     rounds: int | range,
-    cohort: int | Cohort,
+    cohort: int,
     local: Local,
     pull: float,
+    memory: AtHome | None = None,
     seed: int = 0,
 ) -> Iterator[Record]:
     """Ditto (Li et al. 2021, arXiv 2012.04221, algorithm 1): each client also has its own model.
@@ -110,9 +119,9 @@ def ditto(
 
     Args:
         model, channel, rounds, cohort, local, seed: as in `fedavg`.
-        clients: names to data, or a `Fleet`, which keeps the clients' own models as ``weights``:
-            see `own_weights`.
+        clients: names to data.
         pull: lambda of the paper. 0: each owner trains alone; larger = nearer to the server's.
+        memory: the clients' own models, for `own_weights` and for a run that goes on.
 
     Records hold ``round``, ``step``, ``loss`` (of the shared model) and the totals of bytes.
 
@@ -120,30 +129,30 @@ def ditto(
     >>> x, local = torch.ones(2, 1), Local(2, lr=0.1, steps=9, loss_fn=nn.functional.mse_loss)
     >>> owners = {"ann": (x, 0 * x), "ben": (x, 4 * x)}
     >>> for pull in (0.0, 2.0):
-    ...     model, fleet = nn.Linear(1, 1, bias=False), Fleet(owners)
-    ...     how = {"rounds": 10, "cohort": 2, "local": local}
-    ...     for record in ditto(model, fleet, Channel(), pull=pull, **how):
+    ...     model, memory = nn.Linear(1, 1, bias=False), AtHome()
+    ...     how = {"rounds": 10, "cohort": 2, "local": local, "memory": memory}
+    ...     for record in ditto(model, owners, Channel(), pull=pull, **how):
     ...         pass
-    ...     own = [own_weights(model, fleet, owner)["weight"].item() for owner in owners]
+    ...     own = [own_weights(model, memory, owner)["weight"].item() for owner in owners]
     ...     print([abs(round(weight, 2)) for weight in [model.weight.item(), *own]])
     [2.0, 0.0, 4.0]
     [2.0, 1.0, 3.0]
     """
     team = Workers(model, as_fleet(clients), local, seed, SERVER)
-    alone, fleet = replace(team, local=replace(local, prox=pull)), team.fleet
+    alone, memory = replace(team, local=replace(local, prox=pull)), memory or AtHome()
     cohorts = plain_rounds(team, channel, rounds, cohort)
     yield CHECKED
 
     totals = channel.begin(set(team.clients), [model], sends_weights=True)
     for round_, drawn in cohorts:
         starts = {k: channel.send(SERVER, k, "model", sent_entries(model)) for k in drawn}
-        updates = team.learn_all(channel, starts, round_, {})
+        updates = team.learn_all(channel, starts, round_)
         received = [channel.send(k, SERVER, "update", u.delta) for k, u in updates.items()]
 
-        own = {k: fleet.weights.get(k, starts[k]) for k in drawn}
+        own = {k: memory.weights.get(k, starts[k]) for k in drawn}
         pulls = {k: {n: pull * t for n, t in plus(own[k], starts[k], -1).items()} for k in drawn}
-        for k, update in learn_corrected(alone, channel, own, pulls, round_).items():
-            fleet.weights[k] = plus(own[k], update.delta)
+        for k, update in learn_corrected(alone, own, pulls, round_).items():
+            memory.weights[k] = plus(own[k], update.delta)
 
         mean = weighted_mean(received, [u.num_samples for u in updates.values()])
         apply_update(model, mean, None)
@@ -153,16 +162,15 @@ def ditto(
 # ------------------------------------------------------------------- what each owner has in the end
 
 
-def own_weights(model: nn.Module, fleet: Fleet, client: str) -> Tree:
+def own_weights(model: nn.Module, memory: AtHome, client: str) -> Tree:
     """The whole model of one client: the shared entries, and those that the client keeps.
 
     >>> import torch
-    >>> fleet = Fleet({}, weights={"ann": {"bias": torch.ones(1)}})
-    >>> model = nn.Linear(1, 1)
-    >>> own_weights(model, fleet, "ann")["bias"], "weight" in own_weights(model, fleet, "ben")
+    >>> memory, model = AtHome({"ann": {"bias": torch.ones(1)}}), nn.Linear(1, 1)
+    >>> own_weights(model, memory, "ann")["bias"], "weight" in own_weights(model, memory, "ben")
     (tensor([1.]), True)
     """
-    whole = sent_entries(model) | fleet.weights.get(client, {})
+    whole = sent_entries(model) | memory.weights.get(client, {})
     return {name: tensor.clone() for name, tensor in filled(model, whole).items()}
 
 

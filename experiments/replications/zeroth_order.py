@@ -2,12 +2,13 @@
 
 Here: `decomfl`, which with several directions of low rank is an evolution strategy, and `fedkseed`,
 whose directions are few and fixed. A seed makes a direction, so a message has the same length for
-every model. Not here: updates with a value for each parameter (rounds.py).
+every model. Both are protocols of experiments, too. Not here: updates with a value for each
+parameter (`fltoolkit.federated.fedavg`).
 """
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,14 +26,22 @@ from fltoolkit.federated.client import (
     loss_of,
     sent_entries,
 )
-from fltoolkit.federated.rounds import Cohort
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import SERVER
-from fltoolkit.federated.workers import Fleet, Workers, as_fleet, client_seed, plus
+from fltoolkit.federated.workers import Fleet, Memory, Workers, as_fleet, client_seed, plus
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.shapes import Float, Int
 from fltoolkit.trees import Tree, weighted_mean
 from fltoolkit_research.federated.data_parallel import trainable
+from fltoolkit_research.federated.local_steps import copied
+from fltoolkit_research.protocol import (
+    AMOUNT,
+    COUNT,
+    Protocol,
+    Trained,
+    one_record_per_round,
+)
+from fltoolkit_research.task import Task
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,26 @@ class Directions:
             raise ValueError(f"mu={self.mu}: how far from the weights losses are measured, above 0")
 
 
+@dataclass
+class Followed(Memory):
+    """What `decomfl` keeps: where each client is, and the seeds and slopes of all rounds so far."""
+
+    first: Tree = field(default_factory=dict)  # the first model, which everybody knows
+    weights: dict[str, Tree] = field(default_factory=dict)  # of clients that have taken part
+    seen: dict[str, int] = field(default_factory=dict)  # how many rounds are in these weights
+    past: list[Tree] = field(default_factory=list)  # of each round, "seeds" and mean "slopes"
+    name = "followed"  # of its file
+
+
+@dataclass
+class Sums(Memory):
+    """What `fedkseed` keeps: the first model, and one sum for each direction."""
+
+    first: Tree = field(default_factory=dict)
+    sums: Tensor = field(default_factory=lambda: torch.zeros(0))
+    name = "sums"  # of its file
+
+
 @checked_at_call
 def decomfl(
     model: nn.Module,
@@ -67,9 +96,10 @@ def decomfl(
     channel: Channel,
     *,
     rounds: int | range,
-    cohort: int | Cohort,
+    cohort: int,
     local: Local,
     along: Directions = Directions(1),
+    memory: Followed | None = None,
     seed: int = 0,
 ) -> Iterator[Record]:
     """DeComFL (Li et al. 2024, arXiv 2405.15861); one record per round.
@@ -92,10 +122,10 @@ def decomfl(
     Args:
         model, channel, rounds, cohort, seed: as in `fedavg`. The model may have no buffers that are
             saved.
-        clients: names to data; for a run that goes on, a `Fleet`, which keeps each client's
-            weights, and all seeds and slopes so far.
+        clients: names to data.
         local: with ``lr`` and ``steps``.
         along: the directions along which each step measures a slope.
+        memory: each client's weights, and all seeds and slopes so far, for a run that goes on.
 
     Records hold ``round``, ``step`` and the running totals of bytes.
 
@@ -114,22 +144,23 @@ def decomfl(
     team = Workers(model, as_fleet(clients), local, seed, SERVER)
     cohorts = plain_rounds(team, channel, rounds, cohort)
     _check(model, local)
-    fleet = team.fleet
+    memory = memory or Followed()
     yield CHECKED
 
     totals = channel.begin(set(team.clients), [model])
-    unseen = {"seen": torch.tensor(0)} | _first(model, fleet)
-    past, lr = fleet.waiting, (local.lr or 0.0) / along.count
-    count = (local.steps or 1) * along.count
+    memory.first = memory.first or copied(sent_entries(model))
+    past, lr = memory.past, (local.lr or 0.0) / along.count
+    count = (local.steps or 1) * along.count  # slopes of a client in a round
     for round_, drawn in cohorts:
         random = np.random.default_rng([seed, round_, 1])
         seeds = torch.from_numpy(random.integers(2**31, size=count, dtype=np.int32))
         received = []
         for k in drawn:
-            own = fleet.weights.get(k, unseen)
-            got = channel.send(SERVER, k, "control", _news(past[int(own["seen"]) :], seeds))
-            w = followed(own, got["seeds"][:-count], got["slopes"], lr, along.rank)
-            fleet.weights[k] = w | {"seen": torch.tensor(len(past))}
+            missed = past[memory.seen.get(k, 0) :]
+            got = channel.send(SERVER, k, "control", _news(missed, seeds))
+            before = memory.weights.get(k, memory.first)
+            w = followed(before, got["seeds"][:-count], got["slopes"], lr, along.rank)
+            memory.weights[k], memory.seen[k] = w, len(past)
             steps = got["seeds"][-count:].view(-1, along.count)
             slopes = _slopes(team, k, w, steps, along, round_)
             received.append(channel.send(k, SERVER, "update", {"slopes": slopes}))
@@ -155,9 +186,10 @@ def fedkseed(
     channel: Channel,
     *,
     rounds: int | range,
-    cohort: int | Cohort,
+    cohort: int,
     local: Local,
     along: Directions = Directions(1024),
+    memory: Sums | None = None,
     seed: int = 0,
 ) -> Iterator[Record]:
     """FedKSeed (Qin et al. 2023, arXiv 2312.06353): few directions, fixed; one record per round.
@@ -177,9 +209,9 @@ def fedkseed(
 
     Args:
         model, channel, rounds, cohort, local, seed: as in `decomfl`.
-        clients: names to data; for a run that goes on, a `Fleet`, which keeps the first model and
-            the sums.
+        clients: names to data.
         along: the K directions; a message to a client holds a number for each.
+        memory: the first model and the sums, for a run that goes on.
 
     Records hold ``round``, ``step`` and the running totals of bytes.
 
@@ -197,31 +229,30 @@ def fedkseed(
     team = Workers(model, as_fleet(clients), local, seed, SERVER)
     cohorts = plain_rounds(team, channel, rounds, cohort)
     _check(model, local)
-    fleet = team.fleet
+    memory = memory or Sums()
     yield CHECKED
 
     totals, lr = channel.begin(set(team.clients), [model]), local.lr or 0.0
-    rank, first = along.rank, _first(model, fleet)
-    candidates = np.random.default_rng([seed, 2]).integers(2**31, size=along.count, dtype=np.int32)
-    seeds = torch.from_numpy(candidates)
-    if not fleet.waiting:
-        fleet.waiting = [{"sums": torch.zeros(along.count)}]
-    rebuilt = fleet.waiting[0]["sums"], followed(first, seeds, fleet.waiting[0]["sums"], lr, rank)
+    random = np.random.default_rng([seed, 2])
+    seeds = torch.from_numpy(random.integers(2**31, size=along.count, dtype=np.int32))
+    memory.first = memory.first or copied(sent_entries(model))
+    memory.sums = memory.sums if len(memory.sums) else torch.zeros(along.count)
+    known, w = torch.zeros(0), memory.first  # the last sums, and the weights that they stand for
     for round_, drawn in cohorts:
-        sums = fleet.waiting[0]["sums"].clone()
+        sums = memory.sums.clone()
         for k in drawn:
-            got = channel.send(SERVER, k, "control", fleet.waiting[0])["sums"]
-            if not torch.equal(got, rebuilt[0]):  # equal sums make equal weights
-                rebuilt = got, followed(first, seeds, got, lr, rank)
+            got = channel.send(SERVER, k, "control", {"sums": memory.sums})["sums"]
+            if not torch.equal(got, known):  # equal sums make equal weights
+                known, w = got, followed(memory.first, seeds, got, lr, along.rank)
             random = np.random.default_rng([client_seed(seed, round_, k), 1])
-            chosen = torch.from_numpy(
-                random.integers(along.count, size=local.steps, dtype=np.int32)
-            )
-            slopes = _slopes(team, k, rebuilt[1], seeds[chosen][:, None], along, round_)
+            places = random.integers(along.count, size=local.steps, dtype=np.int32)
+            chosen = torch.from_numpy(places)
+            slopes = _slopes(team, k, w, seeds[chosen][:, None], along, round_)
             news = channel.send(k, SERVER, "update", {"candidates": chosen, "slopes": slopes})
             sums.index_add_(0, news["candidates"], news["slopes"] / len(drawn))
-        fleet.waiting, rebuilt = [{"sums": sums}], (sums, followed(first, seeds, sums, lr, rank))
-        model.load_state_dict(filled(model, rebuilt[1]))
+        memory.sums = known = sums
+        w = followed(memory.first, seeds, sums, lr, along.rank)
+        model.load_state_dict(filled(model, w))
         yield {"round": round_, "step": channel.step, **totals()}
 
 
@@ -259,7 +290,7 @@ def followed(
     rank: int | None = None,
 ) -> Tree:
     """The weights after a step ``w - lr g z`` for each seed and slope."""
-    weights = {name: t.clone() for name, t in weights.items() if name != "seen"}
+    weights = copied(weights)
     for seed, g in zip(seeds.tolist(), slopes.tolist(), strict=True):
         if g:  # in the first rounds of `fedkseed` most sums are zero
             for name, z in direction(weights, seed, rank).items():
@@ -275,12 +306,6 @@ def slope(model: nn.Module, weights: Tree, z: Tree, mu: float, x: Any, y: Any, l
         for sign in (1, -1)
     )
     return (there - back) / (2 * mu)
-
-
-def _first(model: nn.Module, fleet: Fleet) -> Tree:
-    """The first model, which everybody knows; the fleet keeps it for a run that goes on."""
-    first = {name: t.clone() for name, t in sent_entries(model).items()}
-    return fleet.momenta.setdefault(SERVER, first)
 
 
 def _slopes(
@@ -308,3 +333,57 @@ def _check(model: nn.Module, local: Local) -> None:
         )
     if sent_entries(model).keys() != trainable(model).keys():
         raise ValueError("the model has buffers (such as BatchNorm's), which no direction moves")
+
+
+# ------------------------------------------------------------------------ protocols of experiments
+
+
+def run_decomfl(task: Task, channel: Channel) -> Trained:
+    """`decomfl`; the experiment's ``lr`` is that of its steps."""
+    yield from _run(decomfl, task, channel, count=1)
+
+
+def run_fedkseed(task: Task, channel: Channel) -> Trained:
+    """`fedkseed`; the experiment's ``lr`` is that of its steps."""
+    yield from _run(fedkseed, task, channel, count=1024)
+
+
+def _run(train: Any, task: Task, channel: Channel, count: int) -> Trained:
+    settings, clients = task.settings, dict(zip(task.names, task.shares, strict=True))
+    given = {name: settings[name] for name in ("rank", "mu") if name in settings}
+    along = Directions(settings.get("count", count), **given)
+    cohort = settings.get("cohort_size", task.num_clients)
+    local, server = task.local(steps=settings.get("local_steps", 1)), task.whole()
+    how: dict[str, Any] = {"rounds": task.rounds, "cohort": cohort, "local": local, "along": along}
+    for record in train(task.model, clients, channel, seed=task.seed, **how):
+        yield record, [server]
+
+
+def plain_sgd_only(experiment: Any) -> None:
+    """Raise ValueError for an optimizer, or for several tests in a round."""
+    if experiment.optimizer or experiment.evaluations > 1:
+        raise ValueError(
+            f"optimizer={experiment.optimizer!r}, evaluations={experiment.evaluations}: it makes "
+            "its own steps, with lr, and is tested once per round. Leave both out"
+        )
+
+
+SETTINGS = {
+    "local_steps": COUNT,
+    "cohort_size": COUNT,
+    "count": COUNT,  # of directions; with rank and mu, see `Directions`
+    "rank": COUNT,
+    "mu": AMOUNT,
+}
+DECOMFL, FEDKSEED = (
+    Protocol(
+        name,
+        run,
+        sends=("control", "update"),
+        settings=SETTINGS,
+        check=plain_sgd_only,
+        records_per_round=one_record_per_round,
+        together=lambda task: task.num_clients,
+    )
+    for name, run in (("decomfl", run_decomfl), ("fedkseed", run_fedkseed))
+)

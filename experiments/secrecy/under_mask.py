@@ -29,7 +29,7 @@ def under_mask(task_name: str, num_clients: int = 10, seed: int = 0) -> Result:
     model = network(data, task.num_hidden, seed)
     local = Local(task.batch_size, lr=task.lr, steps=task.steps)
     team = Workers(model, Fleet(clients), local, seed)
-    updates = team.learn(Channel(), dict.fromkeys(clients, sent_entries(model)), 0, {})
+    updates = team.learn(Channel(), dict.fromkeys(clients, sent_entries(model)), 0)
     trees = [u.delta for u in updates.values() if not isinstance(u, FloatingPointError)]
     flat = [torch.cat([t.flatten() for t in tree.values()]) for tree in trees]
     num_values, first = len(flat[0]), trees[0]

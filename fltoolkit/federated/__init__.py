@@ -6,7 +6,7 @@
     clock       how long clients take, in virtual time, and how much late updates count
     means       how the updates of a round become one
     samples     the clients' samples, and whether model and loss fit them
-    workers     clients, their training and their updates, as one value
+    workers     clients, their training and their updates, as one value; what a protocol keeps
     rounds      federated averaging, round by round
 
 Notebooks 04 to 06 derive this room.

@@ -19,7 +19,7 @@ from .means import Mean as Mean
 from .means import WithMasks as WithMasks
 from .means import mean_of_all as mean_of_all
 from .means import mean_of_senders as mean_of_senders
-from .rounds import Cohort as Cohort
+from .rounds import draw_cohort as draw_cohort
 from .rounds import fedavg as fedavg
 from .rounds import interval_averaging as interval_averaging
 from .samples import Clients as Clients
@@ -27,5 +27,6 @@ from .server import Rule as Rule
 from .server import Server as Server
 from .server import Yogi as Yogi
 from .workers import Fleet as Fleet
+from .workers import Memory as Memory
 from .workers import Train as Train
 from .workers import Workers as Workers

@@ -65,8 +65,7 @@ class Local:
         loss_fn: ``loss_fn(output, y)``, the mean over a batch. The default is for models that end
             with `LogSoftmax`; a model that returns logits needs ``nn.functional.cross_entropy``.
         keep_state: whether a client keeps its optimizer's state, such as momentum, from one of its
-            rounds to its next. The states are in the `Backlog` of `fedavg`, the `Flight` of
-            `fedasync` and `fedbuff`, or the `Fleet` of the others, so they are saved with the run.
+            rounds to its next. The `Fleet` holds the states, which are saved with the run.
 
     Raises:
         ValueError, TypeError: a value is not allowed; raised at once, not in the first round.

@@ -14,17 +14,6 @@ import numpy as np
 from fltoolkit.federated.client import check_count, check_function
 from fltoolkit.trees import Tree
 
-
-def _check_positive(name: str, value: float) -> None:
-    if not 0 < value < math.inf:
-        raise ValueError(f"{name}={value}: must be above 0 and finite")
-
-
-def _check_seconds(value: float, name: str) -> None:
-    if not value > 0:  # NaN too
-        raise ValueError(f"{name}={value}: give virtual seconds above 0, or math.inf to drop out")
-
-
 # -------------------------------------------------------------------------------------- clocks
 
 Clock = Callable[[str, int], float]
@@ -43,9 +32,6 @@ class Even:
     """
 
     seconds: float = 1.0
-
-    def __post_init__(self) -> None:
-        _check_seconds(self.seconds, "seconds")
 
     def __call__(self, client: str, round_: int) -> float:
         """The time, which is the same for all."""
@@ -99,18 +85,10 @@ class Scripted:
 
     seconds: Mapping[str, Sequence[float]]
 
-    def __post_init__(self) -> None:
-        for client, row in self.seconds.items():
-            if not row:
-                raise ValueError(f"client {client!r} has no times: give one or more")
-            for value in row:
-                _check_seconds(value, f"seconds[{client!r}]")
-
     def __call__(self, client: str, round_: int) -> float:
         """The time that the script gives."""
-        if client not in self.seconds:
+        if not (row := self.seconds.get(client)):
             raise ValueError(f"no times for client {client!r}, only for {sorted(self.seconds)}")
-        row = self.seconds[client]
         return row[min(round_, len(row) - 1)]
 
 
@@ -118,6 +96,11 @@ class Scripted:
 
 Staleness = Callable[[int], float]
 """The weight of an update that is so many rounds late: 1 if it is in time, 0 if it is dropped."""
+
+
+def _check_positive(name: str, value: float) -> None:
+    if not 0 < value < math.inf:
+        raise ValueError(f"{name}={value}: must be above 0 and finite")
 
 
 @dataclass(frozen=True)
@@ -255,7 +238,7 @@ class ReceivedUpdate(NamedTuple):
     client: str
     round_: int  # in which the client was asked
     seconds: float  # when the update arrives, in virtual time
-    weight: float  # number of samples, times how often the client was drawn
+    weight: float  # number of samples
     loss: float
     delta: Tree | None  # None: the training of this client failed
     masks: Tree  # which coordinates were sent; empty if all were
@@ -265,9 +248,8 @@ class ReceivedUpdate(NamedTuple):
 class Backlog:
     """What the next round needs: the late updates that have not arrived yet, and the virtual time.
 
-    With ``Local(keep_state=True)`` a backlog also keeps the states of the clients' optimizers, by
-    client id: the server never reads them, and they are never sent. Give a backlog to `fedavg` if
-    you want to save the run and go on later; `save_run` accepts it like a party.
+    Give a backlog to `fedavg` if you want to save the run and go on later; `save_run` accepts it
+    like a party.
 
     >>> backlog = Backlog(late=[ReceivedUpdate("ann", 0, 5.0, 100, 0.3, {}, {})])
     >>> backlog.idle(["ann", "bea"]), [update.client for update in backlog.take(until=6.0)]
@@ -276,7 +258,6 @@ class Backlog:
 
     seconds: float = 0.0
     late: list[ReceivedUpdate] = field(default_factory=list)
-    optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)  # by client id
     name = "late updates"  # of the file in which it is saved
 
     def idle(self, clients: Iterable[str]) -> list[str]:
@@ -293,14 +274,12 @@ class Backlog:
 
     def state_dict(self) -> dict[str, Any]:
         """Plain values and tensors, so that it can be saved without pickle."""
-        own = {"seconds": self.seconds, "late": [a._asdict() for a in self.late]}
-        return own | ({"optimizers": self.optimizers} if self.optimizers else {})
+        return {"seconds": self.seconds, "late": [a._asdict() for a in self.late]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved `state_dict`."""
         self.seconds = state["seconds"]
         self.late = [ReceivedUpdate(**a) for a in state["late"]]
-        self.optimizers = dict(state.get("optimizers", {}))
 
 
 def takes(clock: Clock, client: str, round_: int) -> float:

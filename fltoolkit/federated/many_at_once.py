@@ -189,7 +189,7 @@ def _learn_at_once(
 
 def _side_by_side(plans: Sequence[list[Tensor]]) -> Iterator[tuple[slice, list[Tensor]]]:
     """Clients side by side that take their next step with equally large batches, and these."""
-    for step in zip_longest(*plans, fillvalue=()):
+    for step in zip_longest(*plans, fillvalue=torch.empty(0)):
         end = 0
         for size, group in groupby(step, key=len):
             batches = list(group)

@@ -1,8 +1,8 @@
 """The clients of a run as one value: who they are, how they train, and how an update is sent.
 
-Here: `Fleet`, clients with what they remember, and `Workers`, which every protocol of this room
-carries: it also knows which clients are in this process. Not here: what one client computes
-(client.py), who takes part in a round and how updates become one (rounds.py).
+Here: `Fleet`, the clients of a run; `Workers`, which every protocol of this room carries and which
+also knows which clients are in this process; and `Memory`, for what a protocol keeps. Not here:
+what one client computes (client.py), who takes part in a round (rounds.py).
 """
 
 import math
@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.federated.client import Local, LocalUpdate, check_function, check_settings
+from fltoolkit.federated.client import Local, LocalUpdate, check_settings
 from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.means import Collecting, Mean, WithMasks, mean_of_all
 from fltoolkit.federated.samples import Clients, as_clients, check_fit
@@ -31,35 +31,51 @@ With ``Local(keep_state=True)`` it also gets ``states=``, what each client's opt
 """
 
 
+class Memory:
+    """The base of a dataclass in which a protocol keeps what it needs between two rounds.
+
+    Its values are tensors, numbers, texts, lists and dicts of these. For a run that goes on,
+    `save_run` accepts a memory like a party.
+
+    >>> @dataclass
+    ... class Momenta(Memory):
+    ...     of: dict[str, Tree] = field(default_factory=dict)
+    ...     name = "momenta"  # of its file
+    >>> Momenta().state_dict()
+    {'of': {}}
+    """
+
+    name = "memory"
+
+    def state_dict(self) -> dict[str, Any]:
+        """All values by name, so that they can be saved without pickle."""
+        return dict(vars(self))
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+        vars(self).update({name: state[name] for name in vars(self)})
+
+
 @dataclass
 class Fleet:
-    """Clients, what they remember between two rounds or steps, and the function that trains them.
+    """Clients, the function that trains them, and the states of their optimizers.
 
     Every protocol of this room takes names to data, or a fleet in their place. For a run that goes
-    on, `save_run` accepts a fleet like a party. (`fedavg`, `fedasync` and `fedbuff` keep the
-    server's memory in a `Backlog` or a `Flight`.)
+    on with ``Local(keep_state=True)``, `save_run` accepts a fleet like a party.
 
     Args:
         clients: names to data ``(x, y)``.
         train: a function with the arguments of `local_updates`. With one of your own, the model is
             not tried on the samples first.
-
-    Attributes:
-        optimizers: the state of each client's optimizer, by name.
-        weights: what each client's model holds, where they differ.
-        waiting: what was sent and is not applied yet, the oldest first.
-        momenta: each worker's momentum (`demo`), or how its steps are corrected (`scaffold`).
+        optimizers: the state of each client's optimizer, by name; it is never sent.
 
     >>> Fleet({"ann": (torch.ones(4, 1), torch.zeros(4, 1))}).state_dict()
-    {'optimizers': {}, 'weights': {}, 'waiting': [], 'momenta': {}}
+    {'optimizers': {}}
     """
 
     clients: Clients
     train: Train = local_updates
     optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)
-    weights: dict[str, Tree] = field(default_factory=dict)
-    waiting: list[Tree] = field(default_factory=list)
-    momenta: dict[str, Tree] = field(default_factory=dict)
     name = "fleet"  # of its file
 
     def __len__(self) -> int:
@@ -68,20 +84,16 @@ class Fleet:
 
     def state_dict(self) -> dict[str, Any]:
         """Plain values and tensors, so that it can be saved without pickle."""
-        return {name: getattr(self, name) for name in _MEMORY}
+        return {"optimizers": self.optimizers}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved `state_dict`."""
-        for name in _MEMORY:
-            setattr(self, name, type(getattr(self, name))(state[name]))
+        self.optimizers = dict(state["optimizers"])
 
 
 def as_fleet(clients: Clients | Fleet) -> Fleet:
     """The fleet, or a new one of these clients."""
     return clients if isinstance(clients, Fleet) else Fleet(clients)
-
-
-_MEMORY = ("optimizers", "weights", "waiting", "momenta")
 
 
 @dataclass(frozen=True)
@@ -102,7 +114,7 @@ class Workers:
     >>> local = Local(batch_size=4, lr=0.25, steps=1, loss_fn=nn.functional.mse_loss)
     >>> workers = Workers(nn.Linear(1, 1, bias=False), Fleet(clients), local)
     >>> starts = {"ann": {"weight": torch.ones(1, 1)}}
-    >>> updates = workers.learn(Channel(), starts, round_=0, states={})
+    >>> updates = workers.learn(Channel(), starts, round_=0)
     >>> updates["ann"].delta  # the gradient of the mean of (w x)^2 is 2 w x^2 = 2
     {'weight': tensor([[-0.5000]])}
     """
@@ -117,7 +129,6 @@ class Workers:
     def __post_init__(self) -> None:
         object.__setattr__(self, "clients", as_clients(self.fleet.clients, self.server))
         check_settings(self.model, [], [], self.local)
-        check_function("train", self.fleet.train)
         if self.fleet.train is local_updates:
             check_fit(self.model, self.clients, self.local)
 
@@ -126,44 +137,47 @@ class Workers:
         return all(map(channel.is_here, [*self.clients, *([self.server] if self.server else [])]))
 
     def learn(
-        self,
-        channel: Channel,
-        starts: Mapping[str, Tree],
-        round_: int,
-        states: dict[str, dict[str, Any]],
+        self, channel: Channel, starts: Mapping[str, Tree], round_: int
     ) -> dict[str, LocalUpdate | FloatingPointError]:
         """Train the clients of ``starts`` from these weights; return each client's update.
 
-        With ``Local(keep_state=True)`` each client goes on with its optimizer's state in
-        ``states``, which holds the new state afterwards.
+        With ``Local(keep_state=True)`` each client goes on with its optimizer's state in the fleet,
+        which holds the new state afterwards.
 
         For a client in another process the update holds zeros and the loss is NaN. Over several
         processes a failed training raises FloatingPointError, because the others wait for it.
         """
-        here = [client for client in starts if channel.is_here(client)]
-        seeds = [client_seed(self.seed, round_, client) for client in here]
-        data, kept = [self.clients[client] for client in here], self.local.keep_state
-        more = {"states": [states.get(client) for client in here]} if kept else {}
-        given = [starts[client] for client in here]
-        found = self.fleet.train(self.model, given, data, self.local, seeds=seeds, **more)
-        learned = dict(zip(here, map(_checked, found), strict=True))
-        for client, update in learned.items():
+        here, states = [k for k in starts if channel.is_here(k)], self.fleet.optimizers
+        kept = {"states": [states.get(k) for k in here]} if self.local.keep_state else {}
+        learned = self.fleet.train(
+            self.model,
+            [starts[k] for k in here],
+            [self.clients[k] for k in here],
+            self.local,
+            seeds=[client_seed(self.seed, round_, k) for k in here],
+            **kept,
+        )
+        updates: dict[str, LocalUpdate | FloatingPointError] = {
+            k: LocalUpdate({n: torch.zeros_like(t) for n, t in start.items()}, math.nan, 0, 0)
+            for k, start in starts.items()
+        }
+        for k, update in zip(here, learned, strict=True):
+            # an update with NaN must not get into a codec's memory
+            if isinstance(update, LocalUpdate) and not all(map(is_finite, update.delta.values())):
+                update = FloatingPointError("its update holds NaN or infinite values")
             if isinstance(update, FloatingPointError) and not self.are_here(channel):
-                raise FloatingPointError(f"client {client!r}, round {round_}: {update}")
-            if kept and isinstance(update, LocalUpdate) and update.state is not None:
-                states[client] = update.state
-        return {c: learned[c] if c in learned else _elsewhere(starts[c]) for c in starts}
+                raise FloatingPointError(f"client {k!r}, round {round_}: {update}")
+            if isinstance(update, LocalUpdate) and update.state is not None:
+                states[k] = update.state
+            updates[k] = update
+        return updates
 
     def learn_all(
-        self,
-        channel: Channel,
-        starts: Mapping[str, Tree],
-        round_: int,
-        states: dict[str, dict[str, Any]],
+        self, channel: Channel, starts: Mapping[str, Tree], round_: int
     ) -> dict[str, LocalUpdate]:
         """As `learn`, but raise FloatingPointError if the training of any client fails."""
         good = {}
-        for client, update in self.learn(channel, starts, round_, states).items():
+        for client, update in self.learn(channel, starts, round_).items():
             if not isinstance(update, LocalUpdate):
                 raise FloatingPointError(f"client {client!r}, round {round_}: {update}")
             good[client] = update
@@ -173,18 +187,6 @@ class Workers:
 def plus(tree: Tree, other: Tree, factor: float = 1) -> Tree:
     """``tree + factor * other``, for the entries that both have."""
     return {name: t + factor * other[name] for name, t in tree.items() if name in other}
-
-
-def _checked(update: LocalUpdate | FloatingPointError) -> LocalUpdate | FloatingPointError:
-    """The update, or an error if it holds NaN: this must not get into a codec's memory."""
-    if isinstance(update, LocalUpdate) and not all(map(is_finite, update.delta.values())):
-        return FloatingPointError("its update holds NaN or infinite values")
-    return update
-
-
-def _elsewhere(start: Tree) -> LocalUpdate:
-    """What stands for the update of a client in another process."""
-    return LocalUpdate({name: torch.zeros_like(t) for name, t in start.items()}, math.nan, 0, 0)
 
 
 def mean_loss(losses: Sequence[float], weights: Sequence[float]) -> Record:

@@ -8,6 +8,7 @@ from .exchange import Exchange as Exchange
 from .exchange import Ring as Ring
 from .exchange import ThroughServer as ThroughServer
 from .local_steps import Stream as Stream
+from .local_steps import Underway as Underway
 from .local_steps import des_loc as des_loc
 from .local_steps import diloco as diloco
 from .local_steps import seconds_waiting as seconds_waiting

@@ -47,7 +47,6 @@ class Flight:
     at_work: list[_Sent] = field(default_factory=list)  # a heap by time, then by order
     missed_in_a_row: int = 0  # answers that did not come, since the last one that did
     random: np.random.Generator | None = None  # None: the run has not begun
-    optimizers: dict[str, dict[str, Any]] = field(default_factory=dict)  # as in Backlog
     name = "in flight"  # of the file in which it is saved
 
     def begin(self, workers: Workers, done: int) -> None:
@@ -62,13 +61,14 @@ class Flight:
     def state_dict(self) -> dict[str, Any]:
         """Plain values and tensors, so that it can be saved without pickle."""
         random = "" if self.random is None else json.dumps(self.random.bit_generator.state)
-        own = {
+        return {
             "seconds": self.seconds,
             "idle": list(self.idle),
             "missed_in_a_row": self.missed_in_a_row,
+            "asked": dict(self.times_asked),
+            "at_work": self.at_work,
+            "random": random,
         }
-        own |= {"optimizers": self.optimizers} if self.optimizers else {}
-        return {**own, "asked": dict(self.times_asked), "at_work": self.at_work, "random": random}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved `state_dict`."""
@@ -76,7 +76,6 @@ class Flight:
         self.times_asked = Counter(state["asked"])
         self.missed_in_a_row = state["missed_in_a_row"]
         self.at_work, self.random = list(state["at_work"]), None
-        self.optimizers = dict(state.get("optimizers", {}))
         if state["random"]:
             self.random = np.random.default_rng()
             self.random.bit_generator.state = json.loads(state["random"])
@@ -280,8 +279,7 @@ class _Pending:
             flight.seconds, _, client, sent, start = heapq.heappop(flight.at_work)
             flight.idle.append(client)
             times = flight.times_asked[client] - 1  # in place of the round
-            learned = self.workers.learn(channel, {client: start}, times, flight.optimizers)
-            update = learned[client]
+            update = self.workers.learn(channel, {client: start}, times)[client]
             _, delta, _ = send_update(client, SERVER, update, channel)
             self.count_missed(delta is None)
             if delta is not None and isinstance(update, LocalUpdate):

@@ -7,7 +7,7 @@ which sends a fragment at a time while computing goes on. Not here: where the me
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import nn
@@ -16,7 +16,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, check_count, sent_entries
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import apply_update, check_optimizer
-from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss, plus
+from fltoolkit.federated.workers import Fleet, Memory, Workers, as_fleet, mean_loss, plus
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree
 from fltoolkit_research.federated.exchange import Exchange, ThroughServer, balanced
@@ -178,6 +178,15 @@ class Stream:
             )
 
 
+@dataclass
+class Underway(Memory):
+    """What `streaming_diloco` keeps: each worker's weights, and the means that have not arrived."""
+
+    weights: dict[str, Tree] = field(default_factory=dict)
+    waiting: list[Tree] = field(default_factory=list)  # the oldest first
+    name = "under way"  # of its file
+
+
 @checked_at_call
 def streaming_diloco(
     model: nn.Module,
@@ -188,6 +197,7 @@ def streaming_diloco(
     local: Local,
     stream: Stream,
     outer: torch.optim.Optimizer | None = None,
+    memory: Underway | None = None,
     seed: int = 0,
 ) -> Iterator[Record]:
     """Streaming DiLoCo (Douillard et al. 2025, arXiv 2501.18512, alg. 2), one record per round.
@@ -208,9 +218,8 @@ def streaming_diloco(
 
     Args:
         model: the shared weights; changed in place before each record.
-        workers: names to data ``(x, y)``; for a run that goes on, a `Fleet`, which keeps each
-            worker's weights and what is under way.
         stream: into how many fragments the model is divided, and how each is exchanged.
+        memory: each worker's weights and what is under way, for a run that goes on.
 
     The other arguments, the records and the errors are those of `diloco`.
 
@@ -229,27 +238,27 @@ def streaming_diloco(
     check_optimizer("outer", model, outer)
     if stream.fragments > (most := len(sent_entries(model))):
         raise ValueError(f"fragments={stream.fragments}: the model has {most} entries to divide")
-    fleet, blend = team.fleet, stream.blend
+    memory, blend = memory or Underway(), stream.blend
     yield CHECKED
 
     totals = channel.begin(set(team.clients), [model])
     parts = balanced(sent_entries(model), stream.fragments)
     for worker in team.clients:
-        fleet.weights.setdefault(worker, copied(sent_entries(model)))
+        memory.weights.setdefault(worker, copied(sent_entries(model)))
     for round_ in rounds:
         channel.step = round_ + 1
-        loss, updates = inner_steps(team, channel, fleet.weights, round_)
-        fleet.weights = {w: plus(fleet.weights[w], update) for w, update in updates.items()}
+        loss, updates = inner_steps(team, channel, memory.weights, round_)
+        memory.weights = {w: plus(memory.weights[w], update) for w, update in updates.items()}
 
         part, shared = parts[round_ % stream.fragments], sent_entries(model)
-        progress = {w: {n: fleet.weights[w][n] - shared[n] for n in part} for w in team.clients}
-        fleet.waiting.append(stream.exchange(channel, progress))
+        progress = {w: {n: memory.weights[w][n] - shared[n] for n in part} for w in team.clients}
+        memory.waiting.append(stream.exchange(channel, progress))
 
-        if len(fleet.waiting) > stream.overlap:
-            mean = fleet.waiting.pop(0)
+        if len(memory.waiting) > stream.overlap:
+            mean = memory.waiting.pop(0)
             apply_update(model, mean, outer)
             shared = sent_entries(model)
-            for own in fleet.weights.values():
+            for own in memory.weights.values():
                 own.update({n: blend * own[n] + (1 - blend) * shared[n] for n in mean})
         yield record_of(round_, local, loss, totals())
 
@@ -280,7 +289,7 @@ def inner_steps(
     team: Workers, channel: Channel, starts: Mapping[str, Tree], round_: int
 ) -> tuple[Record, dict[str, Tree]]:
     """The inner steps of all workers: their mean loss, and each worker's update."""
-    updates = team.learn_all(channel, starts, round_, team.fleet.optimizers)
+    updates = team.learn_all(channel, starts, round_)
     loss = mean_loss([update.loss for update in updates.values()], [1] * len(updates))
     return loss, {worker: update.delta for worker, update in updates.items()}
 

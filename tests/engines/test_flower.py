@@ -9,7 +9,7 @@ from torch import nn
 from fltoolkit import fedavg, pack
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Difference, ErrorFeedback, Pipeline, Quantize, TopK
-from fltoolkit.federated import Arrivals, Cohort, Fleet, Local, Server, mean_of_senders
+from fltoolkit.federated import Arrivals, Fleet, Local, Server, mean_of_senders
 from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.models import seeded
 from fltoolkit_engines import flower
@@ -107,7 +107,7 @@ def run(grid: LoopGrid, **changes) -> tuple[list, flower.Letters, nn.Module]:
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"server": Server(mean=mean_of_senders)}, {"cohort": Cohort(3, with_replacement=True)}],
+    [{}, {"server": Server(mean=mean_of_senders)}],
 )
 def test_flower_is_fedavg(changes):
     grid = LoopGrid(flower.client_app(make_client))

@@ -14,7 +14,7 @@ from experiments.newer.setting import CHOICE_SEEDS, SEEDS, Setting, product
 from experiments.null_rows import missing
 from experiments.runs import read
 from fltoolkit import Channel
-from fltoolkit.federated import Fleet, Local
+from fltoolkit.federated import Local
 from fltoolkit.federated.workers import client_seed
 
 GRIDS = {"plain": product(lr=(1, 2)), "new": product(lr=(1, 2)), "nothing": product()}
@@ -169,7 +169,7 @@ def test_a_client_sends_a_bit_per_value_and_a_seed_and_the_server_adds_the_mean(
         assert torch.equal(masked.unpacked(masked.packed(bits, seed)["bits"], 8100), bits)
         mean += noise * (2 * bits - 1) / 2
     how: dict[str, Any] = {"rounds": 1, "local": local, "masks": masks, "seed": 5}
-    (_,) = masked.fedmrn(model, Fleet(owners), channel, **how)
+    (_,) = masked.fedmrn(model, owners, channel, **how)
     sent = sum(t.nbytes for t in channel.transfers if t.kind == "update")
     last = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
     torch.testing.assert_close(last, first + mean)

@@ -10,10 +10,10 @@ from core.federated.small import three_layers
 from core.federated.small import workers as some
 from torch import nn
 
-from experiments.replications.decoupled_momentum import cosines, demo, dion, from_cosines
+from experiments.replications.decoupled_momentum import Momenta, cosines, demo, dion, from_cosines
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Pipeline, TopK
-from fltoolkit.federated import Fleet, Local
+from fltoolkit.federated import Local
 from fltoolkit.testing import normal
 from fltoolkit_research.federated import ThroughServer, muon_for
 
@@ -63,14 +63,14 @@ def test_two_steps_by_hand():
     m = (1, -1) / 2 + (3, 1) = (3.5, 0.5), cosines (4, 3) / sqrt(2): sent (2, 2), left (1.5, -1.5).
     """
     model = Pull()
-    fleet = Fleet({name: (torch.tensor([[3.0, 1.0]]), torch.zeros(1)) for name in ("a", "b")})
-    channel = Channel({"update": Pipeline(TopK(0.5))})
-    left = []
-    for _ in demo(model, fleet, channel, steps=2, local=LOCAL, decay=0.5, chunk=2):
-        left.append([round(v, 4) for v in fleet.momenta["b"]["w"].tolist()])
+    workers = {name: (torch.tensor([[3.0, 1.0]]), torch.zeros(1)) for name in ("a", "b")}
+    channel, memory, left = Channel({"update": Pipeline(TopK(0.5))}), Momenta(), []
+    how = {"local": LOCAL, "decay": 0.5, "chunk": 2, "memory": memory}
+    for _ in demo(model, workers, channel, steps=2, **how):
+        left.append([round(v, 4) for v in memory.of["b"]["w"].tolist()])
     assert left == [[1.0, -1.0], [1.5, -1.5]]
     assert model.w.tolist() == [0.5, 0.5]
-    assert channel.totals(fleet.clients)()["nbytes"] == channel.nbytes() > 0
+    assert channel.totals(workers)()["nbytes"] == channel.nbytes() > 0
 
 
 def test_what_does_not_fit_is_refused():
@@ -93,10 +93,10 @@ def through_muon(model, batch_size):
 @pytest.mark.parametrize("rank", [2, 7])
 def test_narrow_means_are_dion_with_the_mean_gradient(rank):
     """Three workers with 8 samples each against the algorithm on one matrix with all 24."""
-    model, plain, three, fleet = three_layers(), three_layers(), some(3), Fleet(some(3))
+    model, plain, three, memory = three_layers(), three_layers(), some(3), Momenta()
     how = {"local": through_muon(model, 8), "rank": rank}
     start = torch.randn(12, rank, generator=torch.Generator().manual_seed(3))
-    list(dion(model, fleet, Channel(), steps=6, seed=3, **how))
+    list(dion(model, three, Channel(), steps=6, seed=3, memory=memory, **how))
     x, y = (torch.cat(parts) for parts in zip(*three.values(), strict=True))
     hidden, q, momentum = plain[2].weight, start, torch.zeros(7, 12)
     rest = [p for p in plain.parameters() if p is not hidden]
@@ -115,7 +115,7 @@ def test_narrow_means_are_dion_with_the_mean_gradient(rank):
     assert not torch.allclose(plain[2].weight, three_layers()[2].weight, atol=0.01)
     for one, other in zip(model.parameters(), plain.parameters(), strict=True):
         assert torch.allclose(one, other, atol=1e-4)
-    mean = sum(m["2.weight"] for m in fleet.momenta.values()) / 3
+    mean = sum(m["2.weight"] for m in memory.of.values()) / 3
     assert torch.allclose(mean, momentum, atol=1e-5)
 
 

@@ -7,24 +7,17 @@ import torch
 from core.federated.small import FOUR, network, trained, weights
 from torch import nn
 
-from experiments.replications.drift import feddyn, scaffold
-from fltoolkit.federated import Fleet, Local, fedavg, local_update
-from fltoolkit.federated.client import outcome_of
+from experiments.replications.drift import Corrections, feddyn, scaffold
+from fltoolkit.federated import Local, fedavg
 
 PROTOCOLS = [scaffold, partial(feddyn, alpha=0.5)]
-
-
-def one_by_one(module, starts, data, local, *, seeds):
-    """Local training by the plain function, which corrected steps use, too."""
-    each = zip(starts, data, seeds, strict=True)
-    return [outcome_of(local_update, module, s, x, y, local, seed=seed) for s, (x, y), seed in each]
 
 
 @pytest.mark.later
 def test_the_first_round_of_scaffold_is_that_of_federated_averaging():
     """Control variates begin at zero."""
     model, _, records = trained(scaffold, cohort=3)
-    other, _, others = trained(fedavg, Fleet(FOUR, one_by_one), cohort=3)
+    other, _, others = trained(fedavg, cohort=3)
     assert torch.equal(weights(model), weights(other))
     assert records[0]["loss"] == others[0]["loss"]
     second, third = (trained(p, rounds=2)[0] for p in (scaffold, fedavg))
@@ -34,10 +27,10 @@ def test_the_first_round_of_scaffold_is_that_of_federated_averaging():
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_the_server_remembers_is_the_mean_of_what_the_clients_do(protocol):
     """Also of those that were not drawn (SCAFFOLD, algorithm 1, line 17): their change is zero."""
-    fleet = Fleet(FOUR)
-    trained(protocol, fleet, rounds=5, cohort=2)
-    for name, c in fleet.momenta["server"].items():
-        mine = [fleet.momenta[k][name] if k in fleet.momenta else 0 * c for k in FOUR]
+    memory = Corrections()
+    trained(protocol, rounds=5, cohort=2, memory=memory)
+    for name, c in memory.server.items():
+        mine = [memory.clients[k][name] if k in memory.clients else 0 * c for k in FOUR]
         assert torch.allclose(c, sum(mine) / 4, atol=1e-5), name
         assert c.any()
 
@@ -47,7 +40,7 @@ def test_feddyns_first_round_goes_twice_as_far_as_fedprox():
     start = weights(network())
     model, *_ = trained(partial(feddyn, alpha=0.5))
     prox = Local(4, lr=0.1, steps=3, prox=0.5)
-    other, *_ = trained(fedavg, Fleet(FOUR, one_by_one), local=prox)
+    other, *_ = trained(fedavg, local=prox)
     assert torch.allclose(weights(model) - start, 2 * (weights(other) - start), atol=1e-6)
 
 

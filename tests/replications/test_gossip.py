@@ -7,19 +7,19 @@ import torch
 from core.federated.small import FOUR, INNER, network, plain_ends, weights
 from torch import nn
 
-from experiments.replications.gossip import noloco, sparta
+from experiments.replications.gossip import Apart, noloco, sparta
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
-from fltoolkit.federated import Fleet, Local
+from fltoolkit.federated import Local
 from fltoolkit_research.federated import AllGather, diloco
 
 ONE = replace(INNER, steps=1)
 
 
-def spread(fleet):
+def spread(memory):
     """How far the workers are from their mean."""
     each = torch.stack(
-        [torch.cat([t.flatten() for t in w.values()]) for w in fleet.weights.values()]
+        [torch.cat([t.flatten() for t in w.values()]) for w in memory.weights.values()]
     )
     return float((each - each.mean(0)).norm())
 
@@ -30,19 +30,19 @@ def pairs_of(channel, step):
 
 @pytest.mark.later
 def test_a_group_of_all_workers_is_diloco():
-    model, other, fleet = network(), network(), Fleet(FOUR)
+    model, other, memory = network(), network(), Apart()
     outer = torch.optim.SGD(other.parameters(), lr=0.7, momentum=0.5)
-    list(noloco(model, fleet, Channel(), rounds=4, local=INNER, group=4))
+    list(noloco(model, FOUR, Channel(), rounds=4, local=INNER, group=4, memory=memory))
     list(diloco(other, FOUR, Channel(), rounds=4, local=INNER, outer=outer))
     assert torch.allclose(weights(model), weights(other), atol=1e-5)
-    assert spread(fleet) < 1e-5
+    assert spread(memory) < 1e-5
 
 
 @pytest.mark.later
 def test_pairs_against_the_step_written_plainly():
     """phi, m: two workers that exchanged move by the momentum of how far phi is from their mean."""
-    model, plain, channel, fleet, states = network(), network(), Channel(), Fleet(FOUR), {}
-    list(noloco(model, fleet, channel, rounds=4, local=INNER, seed=2))
+    model, plain, channel, memory, states = network(), network(), Channel(), Apart(), {}
+    list(noloco(model, FOUR, channel, rounds=4, local=INNER, seed=2, memory=memory))
     start = {name: p.detach().clone() for name, p in plain.named_parameters()}
     phi = {w: dict(start) for w in FOUR}
     m = {w: {name: torch.zeros_like(t) for name, t in start.items()} for w in FOUR}
@@ -56,39 +56,39 @@ def test_pairs_against_the_step_written_plainly():
                     phi[worker][name] = phi[worker][name] + m[worker][name]
     for worker in FOUR:
         for name in start:
-            assert torch.allclose(fleet.weights[worker][name], phi[worker][name], atol=1e-5)
-    assert torch.equal(model[0].weight, fleet.weights["w0"]["0.weight"])
+            assert torch.allclose(memory.weights[worker][name], phi[worker][name], atol=1e-5)
+    assert torch.equal(model[0].weight, memory.weights["w0"]["0.weight"])
 
 
 @pytest.mark.later
 def test_partners_change_and_hold_the_workers_together():
-    channel, fleet, alone = Channel(), Fleet(FOUR), Fleet(FOUR)
-    list(noloco(network(), fleet, channel, rounds=12, local=INNER))
+    channel, memory, alone = Channel(), Apart(), Apart()
+    list(noloco(network(), FOUR, channel, rounds=12, local=INNER, memory=memory))
     found = [pairs_of(channel, step) for step in range(1, 13)]
     assert all(len(pairs) == 2 for pairs in found)
     assert len(set().union(*found)) == 6, "everybody meets everybody"
     assert len(channel.transfers) == 12 * 4
     silent = Channel()
-    list(noloco(network(), alone, silent, rounds=12, local=INNER, group=1))
+    list(noloco(network(), FOUR, silent, rounds=12, local=INNER, group=1, memory=alone))
     assert not silent.transfers
-    assert 0 < spread(fleet) < 0.6 * spread(alone)
+    assert 0 < spread(memory) < 0.6 * spread(alone)
 
 
 @pytest.mark.later
 def test_all_values_each_round_are_diloco_with_a_plain_mean():
-    model, other, fleet = network(), network(), Fleet(FOUR)
-    list(sparta(model, fleet, Channel(), rounds=4, local=INNER, fraction=1))
+    model, other, memory = network(), network(), Apart()
+    list(sparta(model, FOUR, Channel(), rounds=4, local=INNER, fraction=1, memory=memory))
     list(diloco(other, FOUR, Channel(), rounds=4, local=INNER))
     assert torch.allclose(weights(model), weights(other), atol=1e-5)
-    assert spread(fleet) < 1e-5
+    assert spread(memory) < 1e-5
 
 
 def test_the_drawn_values_are_equal_afterwards_and_no_others():
-    fleet, size = Fleet(FOUR), weights(network()).numel()
+    memory, size = Apart(), weights(network()).numel()
     drawn, sgd = [], Local(4, lr=0.1, steps=1)
     channel = Channel()
-    for _ in sparta(network(), fleet, channel, rounds=3, local=sgd, fraction=0.2):
-        flat = [torch.cat([t.flatten() for t in w.values()]) for w in fleet.weights.values()]
+    for _ in sparta(network(), FOUR, channel, rounds=3, local=sgd, fraction=0.2, memory=memory):
+        flat = [torch.cat([t.flatten() for t in w.values()]) for w in memory.weights.values()]
         drawn.append((torch.stack(flat) == flat[0]).all(0))
     assert [int(each.sum()) for each in drawn] == [round(0.2 * size)] * 3
     assert not torch.equal(drawn[0], drawn[1])
@@ -98,10 +98,10 @@ def test_the_drawn_values_are_equal_afterwards_and_no_others():
 @pytest.mark.later
 def test_many_means_of_few_values_hold_the_workers_together():
     how = {"rounds": 60, "local": ONE}
-    few, many = Fleet(FOUR), Fleet(FOUR)
-    list(sparta(network(), few, Channel(), fraction=0.02, **how))
+    few, many = Apart(), Apart()
+    list(sparta(network(), FOUR, Channel(), fraction=0.02, **how, memory=few))
     gathered = Channel()
-    list(sparta(network(), many, gathered, fraction=0.5, exchange=AllGather(), **how))
+    list(sparta(network(), FOUR, gathered, fraction=0.5, exchange=AllGather(), **how, memory=many))
     assert 0 < spread(many) < 0.5 * spread(few)
     assert len(gathered.transfers) == 60 * 12
 

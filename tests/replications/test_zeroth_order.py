@@ -8,20 +8,25 @@ import torch
 from core.federated.small import FOUR, network
 from torch import nn
 
-from experiments.replications.zeroth_order import Directions, decomfl, direction, fedkseed, followed
+from experiments.replications.zeroth_order import (
+    Directions,
+    Followed,
+    decomfl,
+    direction,
+    fedkseed,
+    followed,
+)
 from fltoolkit.channel import Channel
-from fltoolkit.federated import Fleet, Local
+from fltoolkit.federated import Local
 from fltoolkit.federated.client import batch_indices
 from fltoolkit.federated.workers import client_seed
 
 LOCAL = Local(4, lr=0.05, steps=3)
 
 
-def trained(model, rounds=6, cohort=2, local=LOCAL, clients=FOUR, **how):
+def trained(model, rounds=6, cohort=2, local=LOCAL, **how):
     channel = Channel()
-    records = list(
-        decomfl(model, clients, channel, rounds=rounds, cohort=cohort, local=local, **how)
-    )
+    records = list(decomfl(model, FOUR, channel, rounds=rounds, cohort=cohort, local=local, **how))
     return channel, records
 
 
@@ -31,13 +36,13 @@ def loss(model):
 
 
 def test_whoever_missed_rounds_rebuilds_the_servers_weights_to_the_bit():
-    model, fleet, kept = network(), Fleet(FOUR), []
-    rounds = decomfl(model, fleet, Channel(), rounds=8, cohort=1, local=LOCAL)
+    model, memory, kept = network(), Followed(), []
+    rounds = decomfl(model, FOUR, Channel(), rounds=8, cohort=1, local=LOCAL, memory=memory)
     for _ in rounds:
         kept.append({name: t.clone() for name, t in model.state_dict().items()})
-    seen = {k: int(own["seen"]) for k, own in fleet.weights.items()}
+    seen = memory.seen
     assert len(set(seen.values())) > 2  # rounds in which they last took part
-    for k, own in fleet.weights.items():
+    for k, own in memory.weights.items():
         if seen[k]:
             assert all(torch.equal(own[n], t) for n, t in kept[seen[k] - 1].items()), k
 
@@ -49,12 +54,12 @@ def test_messages_have_the_same_length_for_a_larger_model():
 
 
 def test_one_step_of_everybody_is_a_step_down_the_mean_loss_along_one_direction():
-    model, fleet = network(), Fleet(FOUR)
+    model, memory = network(), Followed()
     start = {name: p.detach().clone() for name, p in model.named_parameters()}
     loss(model).backward()
     gradient = {name: p.grad.clone() for name, p in model.named_parameters()}
-    trained(model, 1, 4, Local(None, lr=0.05, steps=1), along=Directions(1, mu=1e-2), clients=fleet)
-    (sent,) = fleet.waiting
+    trained(model, 1, 4, Local(None, lr=0.05, steps=1), along=Directions(1, mu=1e-2), memory=memory)
+    (sent,) = memory.past
     z = direction(start, int(sent["seeds"][0]))
     along = sum((z[name] * g).sum() for name, g in gradient.items())
     assert torch.allclose(sent["slopes"][0], along, rtol=1e-2)
@@ -73,11 +78,11 @@ def slope_by_hand(w, z, x, y, mu=1e-3):
 
 @pytest.mark.later
 def test_an_evolution_strategy_of_low_rank_is_the_plain_loop():
-    model, fleet, lr, size = network(), Fleet(FOUR), 0.05, 5
+    model, memory, lr, size = network(), Followed(), 0.05, 5
     w = {name: p.detach().clone() for name, p in model.named_parameters()}
-    how = {"along": Directions(size, rank=1), "clients": fleet}
+    how = {"along": Directions(size, rank=1), "memory": memory}
     trained(model, 3, 4, Local(None, lr=lr, steps=1), **how)
-    for sent in fleet.waiting:
+    for sent in memory.past:
         total = {name: torch.zeros_like(t) for name, t in w.items()}
         for seed in sent["seeds"].tolist():
             draw = torch.Generator().manual_seed(seed)
@@ -140,10 +145,10 @@ def test_fedkseed_sends_sums_and_slopes_and_learns():
 
 
 def test_whoever_is_new_in_a_run_that_goes_on_begins_with_the_first_model():
-    straight, again, fleet = network(), network(), Fleet(FOUR)
+    straight, again, memory = network(), network(), Followed()
     trained(straight, 8, 1)
-    trained(again, 1, 1, clients=fleet)
-    trained(again, range(1, 8), 1, clients=fleet)
+    trained(again, 1, 1, memory=memory)
+    trained(again, range(1, 8), 1, memory=memory)
     assert torch.equal(straight[0].weight, again[0].weight)
 
 

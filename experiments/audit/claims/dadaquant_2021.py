@@ -13,7 +13,7 @@ from experiments.audit.claim import Claim, Finding, Runs, Values, judged, on_see
 from fltoolkit import Channel, Party, evaluate, fedavg, load
 from fltoolkit.codecs import Pipeline
 from fltoolkit.codecs.stage import Parts, Stage, Symbols, floats, side, take_side, take_symbols
-from fltoolkit.federated import Cohort, Local
+from fltoolkit.federated import Local, draw_cohort
 from fltoolkit.links import Link
 from fltoolkit.models import splitnn_mlp
 from fltoolkit_research.codecs import ContextEntropy
@@ -125,13 +125,13 @@ def measure_of(name: str):
         data = load("digits").flat()
         clients, model = clients_of(data, seed), splitnn_mlp(64, seed=seed)
         channel = Channel() if name == FLOAT32 else Leveled(seed)
-        doubling, cohort, rounds = Doubling(), Cohort(COHORT), 2 if quick else ROUNDS
+        doubling, rounds = Doubling(), 2 if quick else ROUNDS
         local = Local(batch_size=10, lr=0.05, epochs=1)
         records = fedavg(
-            model, clients, channel, rounds=rounds, cohort=cohort, local=local, seed=seed
+            model, clients, channel, rounds=rounds, cohort=COHORT, local=local, seed=seed
         )
         for number in range(rounds):
-            drawn = cohort.draw([*clients], seed, number)
+            drawn = draw_cohort([*clients], COHORT, seed, number)
             if name == STATIC:
                 channel.levels = dict.fromkeys(drawn, LEVELS)
             elif name == ADAPTIVE:

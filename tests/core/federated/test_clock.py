@@ -16,6 +16,7 @@ from fltoolkit.federated import (
     ReceivedUpdate,
     Scripted,
 )
+from fltoolkit.federated.clock import takes
 
 CLIENTS = [f"client{k}" for k in range(400)]
 
@@ -61,12 +62,11 @@ def test_staleness_weights_by_hand():
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
-        (lambda: Even(0), "seconds=0: give virtual seconds above 0"),
-        (lambda: Even(math.nan), "seconds=nan"),
+        (lambda: takes(Even(math.nan), "a", 0), "gives nan for 'a' in round 0"),
         (lambda: LogNormal(-1), "sigma=-1: a spread"),
         (lambda: LogNormal(1, dropout=1.5), "dropout=1.5: a probability"),
-        (lambda: Scripted({"a": []}), "client 'a' has no times"),
-        (lambda: Scripted({"a": [1, -2]}), r"seconds\['a'\]=-2"),
+        (lambda: Scripted({"a": []})("a", 0), "no times for client 'a'"),
+        (lambda: takes(Scripted({"a": [1, -2]}), "a", 1), "gives -2 for 'a' in round 1"),
         (lambda: Scripted({"a": [1]})("b", 0), r"no times for client 'b', only for \['a'\]"),
         (lambda: Constant(0), "weight=0: must be above 0"),
         (lambda: Polynomial(-1), "a=-1: must be above 0"),

@@ -15,7 +15,6 @@ from fltoolkit.channel import Channel
 from fltoolkit.codecs import Difference, ErrorFeedback, Identity, Only, Pipeline, Quantize, TopK
 from fltoolkit.federated import (
     Arrivals,
-    Cohort,
     Constant,
     Even,
     Fleet,
@@ -151,23 +150,6 @@ def test_cohorts_follow_the_seed_and_nobody_is_drawn_twice():
     assert all(len(set(cohort)) == 3 for cohort in drawn[0])
     assert {c for cohort in drawn[0] for c in cohort} == set(people())
     assert len({tuple(cohort) for cohort in drawn[0]}) > 20
-
-
-def test_with_replacement_who_is_drawn_twice_counts_twice():
-    """Two clients of one sample that walk by 0 and 1: w after a round is b's share of the draws."""
-    clients = {"a": number(0), "b": number(1)}
-    shares = []
-    for seed in range(40):
-        model, channel = One(), Channel()
-        cohort = Cohort(4, with_replacement=True)
-        (record,) = run(
-            model, Fleet(clients, walk_by_x), channel, rounds=1, cohort=cohort, seed=seed
-        )
-        shares.append(model.w.item())
-        assert len(channel.transfers) == 2 * record["num_arrived"]  # each works once
-    assert set(shares) <= {0.0, 0.25, 0.5, 0.75, 1.0}
-    assert len(set(shares)) >= 4
-    assert 0.35 < sum(shares) / 40 < 0.65
 
 
 def test_no_global_random_number_is_drawn():

@@ -15,6 +15,7 @@ from fltoolkit_research.federated import (
     AllGather,
     Stream,
     ThroughServer,
+    Underway,
     ddp,
     des_loc,
     diloco,
@@ -188,11 +189,12 @@ def test_blending_by_hand():
     to 0.5, b from 5 to 4.25; the way from the shared 8 (mean -5.625) is sent; -4.5 arrives: shared
     3.5, a (0.5 + 3.5) / 2 = 2, b 3.875. Round 3: a 0.5, b 3.96875; -5.625 arrives: shared -2.125.
     """
-    model, fleet = Pull(), Fleet(PULLS)
-    records = streaming_diloco(model, fleet, Channel(), rounds=3, local=HALF, stream=Stream(1))
+    model, memory = Pull(), Underway()
+    how = {"rounds": 3, "local": HALF, "stream": Stream(1), "memory": memory}
+    records = streaming_diloco(model, PULLS, Channel(), **how)
     found = []
     for _ in records:
-        found.append((model.w.item(), *(fleet.weights[w]["w"].item() for w in "ab")))
+        found.append((model.w.item(), *(memory.weights[w]["w"].item() for w in "ab")))
     assert found == [(8.0, 2.0, 5.0), (3.5, 2.0, 3.875), (-2.125, -0.8125, 0.921875)]
 
 

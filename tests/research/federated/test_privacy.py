@@ -11,7 +11,6 @@ from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
 from fltoolkit.federated import (
     Arrivals,
-    Cohort,
     Constant,
     Fleet,
     Local,
@@ -78,14 +77,10 @@ def test_fedavg_with_clipping_moves_by_no_more_than_clip():
         last = model.w.detach().clone()
 
 
-@pytest.mark.parametrize(
-    ("cohort", "arrivals"),
-    [(Cohort(4, with_replacement=True), Arrivals()), (4, Arrivals(staleness=Constant()))],
-)
-def test_what_would_count_a_client_twice_is_refused(cohort, arrivals):
-    server = Server(mean=GaussianDP(1, 1), arrivals=arrivals)
+def test_late_updates_with_another_weight_are_refused():
+    server = Server(mean=GaussianDP(1, 1), arrivals=Arrivals(staleness=Constant()))
     with pytest.raises(ValueError, match="each update must count once, with the same weight"):
-        fedavg(Ten(), PEOPLE, Channel(), **HOW | {"cohort": cohort, "server": server})
+        fedavg(Ten(), PEOPLE, Channel(), **HOW | {"server": server})
 
 
 def test_mistakes_are_named(monkeypatch):

@@ -11,7 +11,7 @@ from core.federated.small import network, workers
 
 from fltoolkit import Channel, fedavg
 from fltoolkit.codecs import Pipeline
-from fltoolkit.federated import Arrivals, Cohort, Local, Scripted, Server
+from fltoolkit.federated import Arrivals, Local, Polynomial, Scripted, Server
 from fltoolkit_research.federated import ddp, diloco
 from fltoolkit_research.leakage import Listener
 from fltoolkit_research.secrecy import (
@@ -369,9 +369,10 @@ def test_late_clients_of_fedavg_are_not_in_the_sum():
 
 
 def test_a_secret_mean_needs_updates_that_count_once():
-    run = {"rounds": 1, "local": LOCAL, "server": Server(mean=SecureSum(CODEC))}
+    late = Arrivals(staleness=Polynomial())
+    run = {"rounds": 1, "local": LOCAL, "server": Server(mean=SecureSum(CODEC), arrivals=late)}
     with pytest.raises(ValueError, match="each update must count once"):
-        fedavg(network(), CLIENTS, Channel(), cohort=Cohort(3, with_replacement=True), **run)
+        fedavg(network(), CLIENTS, Channel(), cohort=3, **run)
 
 
 def test_fewer_bits_than_the_largest_sum_wrap_around_the_middle():
