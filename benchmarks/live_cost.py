@@ -24,19 +24,21 @@ IN_THE_KERNEL = """
 import random, time
 import torch
 from fltoolkit.history import History
-from fltoolkit_course.labs import Panel
 from fltoolkit_course.labs import ThresholdLab
+from fltoolkit_course.plots.below_controls import BelowControls
 
 torch.set_num_threads(1)
 drawings = []
-update = Panel._update
 
-def timed(panel, png):
-    start = time.thread_time()
-    update(panel, png)
-    drawings.append((png, time.thread_time() - start))
+def timed(update, png):
+    def draw(picture, *how, **options):
+        start = time.thread_time()
+        update(picture, *how, **options)
+        drawings.append((png, time.thread_time() - start))
+    return draw
 
-Panel._update = timed
+BelowControls.moved = timed(BelowControls.moved, False)
+BelowControls.rest = timed(BelowControls.rest, True)
 
 class Timed(ThresholdLab):
     def begin(self, values):

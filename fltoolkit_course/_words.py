@@ -8,27 +8,17 @@ import torch
 from fltoolkit_course._reading import number, tensor, without_marks
 
 
-def is_words(value: Any) -> bool:
-    """Whether ``value`` is a list of texts, and not empty."""
-    return isinstance(value, list) and {type(item) for item in value} == {str}
-
-
 def same(a: Any, b: Any) -> bool:
+    """Whether two values are equal: as texts ("The gradient " is "gradients"), or as they are."""
+    if isinstance(a, str) and isinstance(b, str):
+        return without_marks(a) == without_marks(b)
+    one, other = tensor(a), tensor(b)
+    if one is not None and other is not None:
+        return torch.equal(one, other)
     try:
         return bool(a == b)
     except Exception:  # e.g. a dict of tensors: it has no truth value
         return False
-
-
-def same_word(a: Any, b: Any) -> bool:
-    """Whether two texts say the same thing: "The gradient " is "gradients"."""
-    return isinstance(a, str) and isinstance(b, str) and without_marks(a) == without_marks(b)
-
-
-def same_numbers(a: Any, b: Any) -> bool:
-    """Whether two lists or tensors hold the same real numbers."""
-    one, other = tensor(a), tensor(b)
-    return one is not None and other is not None and torch.equal(one, other)
 
 
 def say(value: Any) -> str:
@@ -48,8 +38,7 @@ def distance(guess: Any, measured: Any, subject: str = "Your guess") -> str:
     """How far ``guess`` is from ``measured``, as a sentence."""
     g, m = number(guess), number(measured)
     if g is None or m is None:
-        right = same(guess, measured) or same_word(guess, measured) or same_numbers(guess, measured)
-        return "Right." if right else f"{subject} is not what happened."
+        return "Right." if same(guess, measured) else f"{subject} is not what happened."
     if math.isnan(g) or math.isnan(m):
         return f"{subject} cannot be compared: one of the two is NaN."
     if g == m:

@@ -15,7 +15,7 @@ from typing import Any
 
 from fltoolkit.data.datasets import Dataset
 from fltoolkit.units import amount
-from fltoolkit_course.done import Item, Table, items_of
+from fltoolkit_course.done import Item, Table
 from fltoolkit_research.pooled.times import times_the_data
 
 SAVED = Path(__file__).with_name("bill.json")
@@ -60,7 +60,7 @@ def item(what: str, record: Mapping[str, Any], data: Dataset | int, why: str, me
 def saved() -> dict[str, list[Item]]:
     """What the saved copies of the notebooks measured, by the number of the notebook."""
     content = json.loads(SAVED.read_text(encoding="utf-8")) if SAVED.exists() else {}
-    return {number: items_of(part) for number, part in content.items()}
+    return {number: [Item(**item) for item in part] for number, part in content.items()}
 
 
 class Bill:

@@ -72,52 +72,26 @@ def course_folder() -> Path | None:
 
 
 def read_done(folder: Path | None) -> dict[str, Done]:
-    """What was done in each notebook, by its number. Damaged entries count as not done."""
+    """What was done in each notebook, by its number."""
     path = folder / FILE if folder else None
     if path is None or not path.exists():
         return {}
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
+        return {number: _done(**part) for number, part in content.items()}
     except OSError:
         return {}
-    except ValueError:
+    except (ValueError, TypeError, AttributeError):  # no JSON, or not what `remember` writes
         damaged = path.with_suffix(".damaged.json")
         with contextlib.suppress(OSError):
             path.replace(damaged)
             print(f"{path} is damaged, so nothing counts as done; it is kept as {damaged.name}.")
         return {}
-    return {number: _done(part) for number, part in _mapping(content).items()}
 
 
-def _mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _done(part: Any) -> Done:
-    """One notebook's part of the file; entries of a wrong type are left out."""
-    part = _mapping(part)
-    kinds = {"guessed": str, "measured": str, "off": str, "factor": float | None}
-    guesses = {
-        question: Guess(**found)
-        for question, entry in _mapping(part.get("guesses")).items()
-        if (found := _of_kinds(entry, kinds))
-    }
-    checks = _mapping(part.get("checks")).items()
-    passed = {name: passed for name, passed in checks if isinstance(passed, bool)}
-    return Done(guesses, passed, items_of(part.get("bill")))
-
-
-def _of_kinds(entry: Any, kinds: dict[str, Any]) -> dict[str, Any]:
-    """The values of these keys; {} if one of them is missing or of another type."""
-    found = {key: _mapping(entry).get(key) for key in kinds}
-    return found if all(isinstance(found[key], kind) for key, kind in kinds.items()) else {}
-
-
-def items_of(part: Any) -> list[Item]:
-    """Lines of the bill as they are kept; what is none of them is left out."""
-    kinds = {"what": str, "nbytes": int, "score": str, "times": float, "why": str}
-    entries = part if isinstance(part, list) else []
-    return [Item(**found) for entry in entries if (found := _of_kinds(entry, kinds))]
+def _done(guesses: dict[str, Any], checks: dict[str, bool], bill: list[Any]) -> Done:
+    made = {question: Guess(**guess) for question, guess in guesses.items()}
+    return Done(made, checks, [Item(**item) for item in bill])
 
 
 def remember(folder: Path | None, number: str, done: Done) -> None:

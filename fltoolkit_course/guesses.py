@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from fltoolkit_course._reading import note, number, read_answer
-from fltoolkit_course._words import distance, factor, same_word, say
+from fltoolkit_course._words import distance, factor, same, say
 from fltoolkit_course.done import Guess, saved_edition
 
 __all__ = ["Between", "Predict", "predict"]
@@ -183,7 +183,7 @@ class Predict:
 
 
 def _one_of(words: tuple[str, ...], typed: Any) -> str:
-    found = [word for word in words if same_word(word, read_answer(typed, word))]
+    found = [word for word in words if same(word, read_answer(typed, word))]
     if not found:
         raise _refused(typed, "It is none of the answers.", f"one of {', '.join(words)}")
     return found[0]

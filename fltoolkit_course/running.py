@@ -1,8 +1,7 @@
 """Helpers for the cells of the notebooks: choices by data set, progress bars, short errors."""
 
 import sys
-from collections.abc import Iterable, Iterator, Sized
-from importlib.util import find_spec
+from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any, TypeVar
 
 from fltoolkit_course.done import saved_edition
@@ -49,47 +48,35 @@ def need(rows: T) -> T:
 def progress_bar(items: Iterable[T], doing: str, total: int | None = None) -> Iterator[T]:
     """Yield the items, and show while the cell runs what it is doing and how much is done.
 
-    The bar is one line of text, which is removed at the end, also if the cell shows pictures while
-    it runs. Saved notebooks have none.
+    One line of text says so, which is removed at the end. Saved notebooks have none.
 
     Args:
-        items: what to go through; an item that is a text is shown beside the bar.
+        items: what to go through; an item that is a text is shown, too.
         doing: what the cell is doing, e.g. "training with each codec".
         total: how many items there are, if ``items`` has no length.
 
     >>> list(progress_bar([1, 2], "counting"))
     [1, 2]
     """
-    if find_spec("tqdm") is None:  # it is in fltoolkit[lab], and a cell works without
-        yield from items
-        return
-    from tqdm import tqdm
-
-    hidden = saved_edition()
-    in_notebook = getattr(_shell(), "kernel", None) is not None
-    file = _OneOutput() if in_notebook and not hidden else sys.stderr
-    with tqdm(items, doing, total, leave=False, file=file, ncols=90, disable=hidden) as bar:
-        for item in bar:
-            if isinstance(item, str):
-                bar.set_postfix_str(item)
-            yield item
+    total = len(items) if isinstance(items, Sized) else total
+    show = _line()
+    for done, item in enumerate(items):
+        of_all = f"{done} of {total}" if total else f"{done}"
+        show(f"{doing}: {of_all} done{f', now {item}' if isinstance(item, str) else ''}")
+        yield item
+    show("")
 
 
-class _OneOutput:
-    """A file for tqdm: one output of the cell, in which each text replaces the one before."""
+def _line() -> Callable[[str], object]:
+    """What shows a line of text, each in place of the one before: in a cell, or in a terminal."""
+    if saved_edition():
+        return lambda words: None
+    if getattr(_shell(), "kernel", None) is None:
+        return lambda words: print(f"\r{words:<90}", end="", file=sys.stderr, flush=True)
+    from IPython.display import display
 
-    encoding = "utf-8"
-
-    def __init__(self) -> None:
-        from IPython.display import display
-
-        self._handle: Any = display({"text/plain": ""}, raw=True, display_id=True)
-
-    def write(self, text: str) -> None:
-        self._handle.update({"text/plain": text.strip()}, raw=True)
-
-    def flush(self) -> None:
-        """Nothing waits: each text is shown at once."""
+    handle: Any = display({"text/plain": ""}, raw=True, display_id=True)
+    return lambda words: handle.update({"text/plain": words}, raw=True)
 
 
 def show_errors_in_words() -> None:

@@ -5,26 +5,30 @@ happens (panel.py).
 """
 
 import math
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+from fltoolkit.plots.placing import Words
 
 from fltoolkit.plots.style import DARK_GREY
 from fltoolkit_course.labs.picture import MOST_SAMPLES, Axes, Picture, Sample
 from fltoolkit_course.plots.drawing import (
+    ON_COLOR,
     Area,
     Axis,
     Box,
     Frame,
     Graphic,
+    Line,
     Mark,
+    Page,
     Stroke,
     curve,
-    draw_progress,
     line_look,
 )
-from fltoolkit_research.plots.placing import Points, Words
+from fltoolkit_research.plots.placing import Words
 
-_WIDTH, _HALF, _PLOT = 920, 450, 236  # of the paper, of a plot, and a plot's height
+_WIDTH, _HALF, _PLOT = 920, 470, 236  # of the paper, where its right half begins, of a plot
 _BAND = "#7f7f7f"
 _ROW = 17  # the height of a row of text
 _LETTERS = 54  # of a text, in half of the width
@@ -36,30 +40,27 @@ def lay_out(picture: Picture) -> Graphic:
     The bars of bytes and the strip of states come first, right below the sliders. The plots come
     next; the strip has the same x axis as the plot below it.
     """
-    marks: list[Mark] = [Words(8, 18, f"{picture.title}: {picture.status}", bold=True)]
-    marks += draw_progress(picture.progress, 26, _WIDTH)
+    page = Page(_WIDTH, f"{picture.title}: {picture.status}", picture.progress)
     strips = 30 * len(picture.strips) + 16 if picture.strips else 0
     texts = 0 if picture.samples is None else 14 + _ROW * MOST_SAMPLES  # so that nothing jumps
     right = strips + texts  # the height of the right half, above the plot
-    top = 46 + max(14 + 22 * len(picture.ledger), right) + 6
-    frames = [frame_of(axes, k * (_WIDTH - _HALF), top) for k, axes in enumerate(picture.axes)]
-    marks += _ledger(picture.ledger, 46, 120 if right else _WIDTH - 8 - 130 - 220)
-    marks += _strips(picture, frames[1], 44)
+    above = max(14 + 22 * len(picture.ledger), right) + 6
+    frames = [frame_of(axes, k * _HALF, page.low + above) for k, axes in enumerate(picture.axes)]
+    parts = [
+        _ledger(picture.ledger, page.low, 120 if right else _WIDTH - 8 - 130 - 220),
+        _strips(picture, frames[1], page.low - 2),
+    ]
     if picture.samples is not None:
-        marks += _samples(picture.samples, frames[1].edge, 46 + strips)
-    for axes, frame in zip(picture.axes, frames, strict=True):
-        marks += _plot(axes, frame)
-    low = top + _PLOT + 12
+        parts.append(_samples(picture.samples, frames[1].edge, page.low + strips))
+    page.add(chain(*parts), above)
+    page.add(chain(*map(_plot, picture.axes, frames)), _PLOT + 12)
     for number, current, words in picture.legend:
-        marks += [_line(number, current, [(8, low), (48, low)])]
-        for line in textwrap.wrap(words, 128):
-            marks += [Words(56, low + 4, line, bold=current)]
-            low += 18
+        color, dash = line_look(number - 1)
+        page.marks.append(curve([(8, page.low), (48, page.low)], color, _width(current)[0], dash))
+        page.write(words, 128, left=56, step=18, bold=current)
     for note in picture.notes():
-        for line in textwrap.wrap(note, 130):
-            marks.append(Words(8, low + 4, line))
-            low += 17
-    return Graphic(_WIDTH, low, picture.summary(), marks)
+        page.write(note, 130, step=17)
+    return page.graphic(picture.summary())
 
 
 def frame_of(axes: Axes, left: float, top: float = 40) -> Frame:
@@ -68,7 +69,7 @@ def frame_of(axes: Axes, left: float, top: float = 40) -> Frame:
     x = Axis(plot.x, *x_limits, plot.log_x, axes.step if plot.x == "step" else "")
     y = Axis(plot.y, *y_limits, plot.log, plot.words)
     names = [line.words for line in axes.lines] + [name for name, _ in plot.levels]
-    return Frame(x, y, Area(left, top, _HALF, _PLOT), names=names)
+    return Frame(x, y, Area(left, top, _WIDTH - _HALF, _PLOT), names=names)
 
 
 def _plot(axes: Axes, frame: Frame) -> Iterator[Mark]:
@@ -83,26 +84,22 @@ def _plot(axes: Axes, frame: Frame) -> Iterator[Mark]:
     if axes.behind:
         yield Stroke(frame.points(axes.behind), "#999999", 0.8)
     yield from frame.flags(axes.marks, below="accuracy" in axes.plot.y)  # its curve is at the top
-    ends = []
-    for line in axes.lines:
-        if line.points:
-            stroke = _line(line.number, line.current, frame.points(line.points))
-            yield stroke
-            ends.append((line.points[-1][1], line.words, stroke.color, line.current))
-    if not ends:
+    lines = [
+        Line(line.words, line.points, *line_look(line.number - 1), *_width(line.current))
+        for line in axes.lines
+    ]
+    if not any(line.points for line in lines):
         yield frame.empty("nothing yet")
         return
+    ends = frame.x_axis.low, frame.x_axis.high
     for name, y in axes.plot.levels:
-        at = frame.y(y)
-        yield Stroke([(frame.left, at), (frame.right, at)], DARK_GREY, 1.2, (1, 2))
-        ends.append((y, name, DARK_GREY, False))
-    yield from frame.names(ends)
+        lines.append(Line(name, [(x, y) for x in ends], DARK_GREY, (1, 2), 1.2))
+    yield from frame.lines(lines)
 
 
-def _line(number: int, current: bool, points: Points) -> Stroke:
-    """The line of a run, always in the same colour and dash; that of the current run is wider."""
-    color, dash = line_look(number - 1)
-    return curve(points, color, 3 if current else 1.6, dash)
+def _width(current: bool) -> tuple[float, bool]:
+    """The line of the current run is wider, and its name is bold."""
+    return (3, True) if current else (1.6, False)
 
 
 def _ledger(ledger: Sequence[tuple[str, int, str]], top: float, longest: float) -> Iterator[Mark]:
@@ -148,7 +145,7 @@ def _strips(picture: Picture, frame: Frame, top: float) -> Iterator[Mark]:
             width, height = frame.x(end) - x, 22 * look.height
             yield Box(x, base - height, max(width, 0.8), height, look.color)
             if width > 9:
-                yield Words(x + width / 2, base - 3, state, "middle", 11)
+                yield Words(x + width / 2, base - 3, state, "middle", 11, ON_COLOR)
         yield Stroke([(frame.left, base), (frame.right, base)])
     x, y = frame.left, base + 16
     for state, look in picture.looks.items() if picture.strips else ():

@@ -1,9 +1,8 @@
 """A lab on the screen: sliders and buttons, and the picture below them.
 
 Here widgets are only connected: what a button does is a method of the lab (lab.py), and what
-is shown is put together by picture.py and layout.py. The picture is SVG while it changes, PNG
-afterwards; how it gets into the page stands in plots.below_controls. The panel needs ipywidgets,
-7.7 or newer.
+is shown is put together by picture.py and layout.py. How the picture gets into the page stands in
+plots.below_controls. The panel needs ipywidgets, 7.7 or newer.
 """
 
 import html
@@ -16,11 +15,10 @@ from fltoolkit_course.labs.board import Control
 from fltoolkit_course.labs.lab import Lab
 from fltoolkit_course.labs.layout import lay_out
 from fltoolkit_course.labs.picture import Trace, compose, status_in_words
+from fltoolkit_course.plots.below_controls import BelowControls, find_ipywidgets
 from fltoolkit_course.plots.drawing import Graphic
 from fltoolkit_course.plots.live import throttled
 
-_SHARE = 1 / 40  # the part of the time that drawing may take while a run trains
-_SECONDS_AT_REST = 0.4  # after which the SVG is replaced with a PNG
 _ACTS = {
     "now": "acts on the running training, from the next record on",
     "at start": "acts at the next Start",
@@ -51,21 +49,13 @@ class Panel:
     """
 
     def __init__(self, lab: Lab):
-        try:
-            import ipywidgets
-        except ImportError as error:
-            raise ImportError(
-                'the panel needs ipywidgets: pip install "fltoolkit[lab]"; without it use the '
-                "lab's methods: lab.run(), lab.set(...), lab.script()"
-            ) from error
+        ipywidgets = find_ipywidgets("its methods: lab.run(), lab.set(...), lab.script()")
         self.lab = lab
         self._traces: dict[int, Trace] = {}  # by run number
-        self._shown = False
-        self._draw_if_due = throttled(lambda: self._update(png=False), _SHARE)
+        self._draw_if_due = throttled(self._draw_now)
         self._status: tuple[Any, ...] = ()
         self._values = dict(lab.values)  # as the controls have them
-        self._drawing, self._wiring = threading.Lock(), threading.RLock()
-        self._timer = threading.Timer(0, self._rest)
+        self._wiring = threading.RLock()
         self._make_controls(ipywidgets)
         self._refresh()
         lab.listen(self._changed)
@@ -98,10 +88,8 @@ class Panel:
         if lists := part("at start"):
             words = widgets.HTML("<b>Act at the next Start:</b>")
             rows.append(widgets.Box([words, *lists], layout=row))
-        from fltoolkit_course.plots.below_controls import BelowControls
-
-        self._below = BelowControls(*rows, self.note, self.code)
-        self.widget = self._below.widget
+        self._picture = BelowControls(self.draw, *rows, self.note, self.code)
+        self.widget = self._picture.widget
 
     def _buttons(self, widgets: Any) -> dict[str, Any]:
         def button(words: str, icon: str, tooltip: str, press: Callable[[], Any]) -> Any:
@@ -152,9 +140,7 @@ class Panel:
         return made
 
     def _ipython_display_(self) -> None:
-        with self._drawing:
-            self._below.show(*self.draw().png())
-            self._shown = True
+        self._picture.show()
 
     # ------------------------------------------------------------------ from the screen
 
@@ -200,34 +186,19 @@ class Panel:
             self._refresh()
         if paced and not (news or moved):
             return  # the picture does not show the speed
-        if not self._shown:
-            return
-        if running:
-            if not self._drawing.locked():
-                self._draw_if_due()
-        elif news and run is not None and run.runner.over:
-            self._update(png=True)
-        else:
-            self._update(png=False)
-            self._timer.cancel()
-            self._timer = threading.Timer(_SECONDS_AT_REST, self._rest)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def _rest(self) -> None:
-        """Nothing has changed for a while: show the picture as PNG, which can be saved."""
-        run = self.lab.current
-        if run is None or run.status != "running":
-            self._update(png=True)
-
-    def _update(self, png: bool) -> None:
-        """Draw again. An error of drawing is shown, and does not end the training."""
         try:
-            with self._drawing:
-                drawing = self.draw()
-                self._below.update(*(drawing.png() if png else drawing.html()))
-        except Exception as error:
+            if running:
+                if not self._picture.busy:
+                    self._draw_if_due()
+            elif news and run is not None and run.runner.over:
+                self._picture.rest()
+            else:
+                self._picture.moved()
+        except Exception as error:  # of drawing: it does not end the training
             self._say(f"cannot draw: {type(error).__name__}: {error}", urgent=True)
+
+    def _draw_now(self) -> None:
+        self._picture.moved(rests=False)
 
     def draw(self) -> Graphic:
         """The picture of the lab at this moment."""

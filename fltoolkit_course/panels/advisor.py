@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from fltoolkit import cost
 from fltoolkit.units import amount
-from fltoolkit_course.panels._sliders import SliderPicture, find_ipywidgets, slider, steps
+from fltoolkit_course.panels._sliders import slider, steps
+from fltoolkit_course.plots.below_controls import BelowControls, find_ipywidgets
 from fltoolkit_course.plots.drawing import Area, Graphic, chart
 
 _CLIENTS: list[int] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
@@ -122,7 +123,7 @@ class AdvisorPanel:
         self._sentence = ipywidgets.HTML()
         self._compare()
         sliders = self.sliders.values()
-        self._picture = SliderPicture(
+        self._picture = BelowControls(
             self.draw, *sliders, self._sentence, moved=self._compare, controls=sliders
         )
 

@@ -25,7 +25,8 @@ from fltoolkit.party import SGD, Party
 from fltoolkit.plots.style import COLORS, GREY, INK
 from fltoolkit.split.chain import train_split
 from fltoolkit.units import amount
-from fltoolkit_course.panels._sliders import LOOK, SliderPicture, find_ipywidgets
+from fltoolkit_course.panels._sliders import LOOK
+from fltoolkit_course.plots.below_controls import BelowControls, find_ipywidgets
 from fltoolkit_course.plots.drawing import Area, Axis, Frame, Graphic, Mark, Stroke, symbol
 from fltoolkit_research.plots.placing import Words
 
@@ -120,7 +121,7 @@ class Playground:
             description="bits for each number that is sent",
             **LOOK,
         )
-        self._picture = SliderPicture(self.draw, self.slider)
+        self._picture = BelowControls(self.draw, self.slider)
         self._lock, self._working = threading.Lock(), False
         self.slider.observe(self._moved, "value")
 

@@ -16,7 +16,8 @@ from fltoolkit.codecs.pipeline import Pipeline
 from fltoolkit.codecs.quantize import QSGD, Quantize, Sign, Ternary
 from fltoolkit.codecs.sparse import STC, RandomK, TopK
 from fltoolkit.codecs.stage import Stage
-from fltoolkit_course.panels._sliders import LOOK, SliderPicture, find_ipywidgets, slider, steps
+from fltoolkit_course.panels._sliders import LOOK, slider, steps
+from fltoolkit_course.plots.below_controls import BelowControls, find_ipywidgets
 from fltoolkit_course.plots.codec_report import describe_codec, draw_report
 from fltoolkit_course.plots.drawing import Graphic
 from fltoolkit_research.codecs.rotate import DRIVE, EDEN, Rotate
@@ -80,7 +81,7 @@ class CodecPanel:
         self._readout, self._sentence = ipywidgets.HTML(), ipywidgets.HTML()
         self._describe()
         controls, below = self.controls.values(), (self._readout, self._sentence)
-        self._picture = SliderPicture(
+        self._picture = BelowControls(
             self.draw, *controls, *below, moved=self._describe, controls=controls
         )
 

@@ -21,7 +21,8 @@ from fltoolkit.codecs.stage import Stage
 from fltoolkit.evaluation import evaluate
 from fltoolkit.party import Party
 from fltoolkit.plots.style import describe, new_axes, picture
-from fltoolkit_course.panels._sliders import LOOK, find_ipywidgets, slider
+from fltoolkit_course.panels._sliders import LOOK, slider
+from fltoolkit_course.plots.below_controls import BelowControls, Bundle, find_ipywidgets
 from fltoolkit_research.leakage.attacks import explained_variance, overhear, train_decoder
 from fltoolkit_research.leakage.defence import Noise
 from fltoolkit_research.leakage.dependence import corrected_distance_correlation
@@ -170,8 +171,6 @@ class LeakPanel:
         sigma: float = 0.0,
     ):
         ipywidgets = find_ipywidgets("fltoolkit_course.panels.describe_leak(parties, codec, ...)")
-        from fltoolkit_course.plots.below_controls import BelowControls
-
         self._data = (parties, auxiliary, victims, labels)
         self.controls = {
             "bits": slider("bits per value (32: float32)", [1, 2, 3, 4, 6, 8, 32, bits], bits),
@@ -180,10 +179,9 @@ class LeakPanel:
             "positions_only": ipywidgets.Checkbox(description="attack the positions alone", **LOOK),
         }
         self._sentence = ipywidgets.HTML()
-        self._below = BelowControls(*self.controls.values(), self._sentence)
         self._known: dict[str, LeakReport] = {}
-        self._shown = False
         self._describe()
+        self._picture = BelowControls(lambda: self, *self.controls.values(), self._sentence)
         for widget in self.controls.values():
             widget.continuous_update = False  # an attack takes longer than a picture
             widget.observe(self._moved, "value")
@@ -197,13 +195,11 @@ class LeakPanel:
         return Pipeline(*stages, *([Quantize(bits)] if bits < 32 else []))
 
     def _ipython_display_(self) -> None:
-        self._below.show(*self._png())
-        self._shown = True
+        self._picture.show()
 
     def _moved(self, _change: Any) -> None:
         self._describe()
-        if self._shown:
-            self._below.update(*self._png())
+        self._picture.rest()
 
     def _describe(self) -> None:
         """Attack with the present settings, unless that was done before, and show the result."""
@@ -219,6 +215,11 @@ class LeakPanel:
         self.report = self._known[name]
         self._sentence.value = f"{self.report.sentence}{code}"
 
-    def _png(self) -> tuple[dict[str, str], dict[str, Any]]:
+    def png(self) -> Bundle:
+        """The originals and the guesses."""
         ax = plot_reconstructions(self._data[2], {"the attacker's guess": self.report.guess})
         return picture(ax.figure.canvas.figure, self.report.sentence)
+
+    def html(self) -> Bundle:
+        """The same: an attack takes far longer than a PNG."""
+        return self.png()

@@ -11,7 +11,7 @@ from typing import Any
 
 from fltoolkit.plots.style import DARK_GREY, INK
 from fltoolkit.units import amount
-from fltoolkit_course.panels._sliders import SliderPicture, find_ipywidgets
+from fltoolkit_course.plots.below_controls import BelowControls, find_ipywidgets
 from fltoolkit_course.plots.drawing import Area, Axis, Frame, Graphic, Mark, Stroke, symbol
 from fltoolkit_research.analysis import front, groups, metric_of, points, sizes_of
 from fltoolkit_research.plots.fronts import (
@@ -119,7 +119,7 @@ class TradeoffPanel:
             options=names, value=self.selected, description="setting", layout={"width": "720px"}
         )
         self._words = ipywidgets.HTML(self._html())
-        self._picture = SliderPicture(
+        self._picture = BelowControls(
             self.draw, self.slider, moved=self._moved, controls=[self.slider]
         )
 

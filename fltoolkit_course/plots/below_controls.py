@@ -4,14 +4,16 @@ The picture is an output of the cell and no widget, so that a saved notebook kee
 replaces it by its display id. A page that was loaded anew does not know that id, but it asks the
 kernel for the controls, which then work as before. When the kernel is asked, it also shows the
 picture among the controls. If there are no controls, because the cell was not run or its kernel has
-ended, a line of text says so. This file needs ipywidgets, 7.7 or newer.
+ended, a line of text says so. This needs ipywidgets, 7.7 or newer.
 """
 
 import html
+import threading
 import uuid
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
-import ipywidgets
+SECONDS_AT_REST = 0.5  # after which the SVG is replaced with a PNG
 
 _NO_CONTROLS = "Run this cell to get the controls. Below is a picture that was drawn earlier."
 # A saved notebook holds the sentence and no controls. Controls that work hide the sentence; those
@@ -38,39 +40,114 @@ _AGAIN = """<style>
 </style><div class="{id}-again">{picture}</div>"""
 
 
+Bundle = tuple[dict[str, str], dict[str, Any]]
+"""Data and metadata, as ``display(raw=True)`` takes them."""
+
+
+class Drawing(Protocol):
+    """A picture, such as a `Graphic`: SVG in milliseconds, and PNG, which takes longer."""
+
+    def html(self) -> Bundle:
+        """For as long as it moves."""
+
+    def png(self) -> Bundle:
+        """To be saved: of a saved notebook, GitHub shows PNG and not SVG."""
+
+
+def find_ipywidgets(otherwise: str) -> Any:
+    """Import ipywidgets; the error names the way to install it and what does ``otherwise``."""
+    try:
+        import ipywidgets
+    except ImportError as error:
+        raise ImportError(
+            f'the panel needs ipywidgets: pip install "fltoolkit[lab]"; without it use {otherwise}'
+        ) from error
+    return ipywidgets
+
+
 class BelowControls:
     """A column of controls, and the picture below it.
 
     Args:
+        draw: makes the picture.
         parts: the widgets, from top to bottom; ``widget`` holds them all.
+        moved: called when one of ``controls`` was moved, before the picture is drawn again.
+        controls: the widgets that the picture follows.
     """
 
-    def __init__(self, *parts: Any):
+    def __init__(
+        self,
+        draw: Callable[[], Drawing],
+        *parts: Any,
+        moved: Callable[[Any], object] = lambda change: None,
+        controls: Iterable[Any] = (),
+    ):
+        ipywidgets = find_ipywidgets("a script")
+        self.shown, self.timer = False, threading.Timer(0, self.rest)
+        self._draw, self._drawing = draw, threading.Lock()
         self._id = f"fltoolkit-{uuid.uuid4().hex}"
-        self._latest: tuple[dict[str, str], dict[str, Any]] = ({}, {})
-        self.again = _PictureAgain(self._among_controls)
+        self._latest: Bundle = ({}, {})
+        self._loaded_anew = False
+        self.again = ipywidgets.HTML()  # empty until a page that was loaded anew asks for it
+        self._state = self.again.get_state
+        self.again.get_state = self._state_again
         style = _WITH_CONTROLS.format(id=self._id, gone=_GONE)
         style = ipywidgets.HTML(style, layout={"height": "0"})
         self.widget = ipywidgets.VBox([*parts, self.again, style])
         self.widget.add_class(self._id)
+        for control in controls:
+            control.observe(moved, "value")
+            control.observe(lambda change: self.moved(), "value")
 
-    def show(self, data: dict[str, str], metadata: dict[str, Any]) -> None:
-        """Display the controls, and below them a picture as ``display(raw=True)`` takes it."""
+    @property
+    def busy(self) -> bool:
+        """Whether a picture is being drawn just now."""
+        return self._drawing.locked()
+
+    def show(self) -> None:
+        """Display the controls, and below them the picture."""
         from IPython.display import HTML, display
 
         display(HTML(_WITHOUT_CONTROLS.format(id=self._id, words=_NO_CONTROLS)))
         display(self.widget)
-        self._latest = data, metadata
-        display(data, raw=True, metadata=metadata, display_id=self._id)
+        with self._drawing:
+            self._latest = data, metadata = self._draw().png()
+            display(data, raw=True, metadata=metadata, display_id=self._id)
+            self.shown = True
 
-    def update(self, data: dict[str, str], metadata: dict[str, Any]) -> None:
+    def moved(self, rests: bool = True) -> None:
+        """Draw again as SVG; half a second later as PNG, if it ``rests`` then."""
+        self.timer.cancel()
+        self._update(lambda drawn: drawn.html())
+        if self.shown and rests:
+            self.timer = threading.Timer(SECONDS_AT_REST, self.rest)
+            self.timer.daemon = True
+            self.timer.start()
+
+    def rest(self) -> None:
+        """Show the PNG now, because nothing moves any more."""
+        self.timer.cancel()
+        self._update(lambda drawn: drawn.png())
+
+    def _update(self, form: Callable[[Drawing], Bundle]) -> None:
         """Replace the picture wherever it is shown."""
         from IPython.display import update_display
 
-        self._latest = data, metadata
-        update_display(data, raw=True, metadata=metadata, display_id=self._id)
-        if self.again.asked:
-            self.again.value = self._among_controls()
+        if not self.shown:
+            return
+        with self._drawing:
+            self._latest = data, metadata = form(self._draw())
+            update_display(data, raw=True, metadata=metadata, display_id=self._id)
+            if self._loaded_anew:
+                self.again.value = self._among_controls()
+
+    def _state_again(self, key: Any = None, drop_defaults: bool = False) -> Any:
+        """The state of ``again``; who asks for all of it is a page that was loaded anew."""
+        state = self._state(key, drop_defaults)
+        if key is None:
+            self._loaded_anew = True
+            state["value"] = self._among_controls()
+        return state
 
     def _among_controls(self) -> str:
         """The latest picture as HTML that hides the picture below the controls."""
@@ -81,18 +158,3 @@ class BelowControls:
             source = f"data:image/png;base64,{data['image/png']}"
             picture = f'<img src="{source}" alt="{words}" width="{width}" style="max-width:100%">'
         return _AGAIN.format(id=self._id, gone=_GONE, picture=picture)
-
-
-class _PictureAgain(ipywidgets.HTML):  # type: ignore[misc]
-    """Empty until a page that was loaded anew asks the kernel for the state of all widgets."""
-
-    def __init__(self, picture: Any):
-        self._picture, self.asked = picture, False
-        super().__init__()
-
-    def get_state(self, key: Any = None, drop_defaults: bool = False) -> Any:
-        state = super().get_state(key, drop_defaults)
-        if key is None and self.comm is not None:  # without a comm the widget is just being made
-            self.asked = True
-            state["value"] = self._picture()
-        return state

@@ -10,6 +10,7 @@ import base64
 import html
 import io
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, pairwise
 from typing import Any, NamedTuple
@@ -96,6 +97,17 @@ def _rgb(color: str) -> Tensor:
 
 Mark = Stroke | Box | Words | Pixels
 
+# Colours that a dark page changes: JupyterLab's names for them. Elsewhere they stay as they are.
+_THEME = {
+    INK: "--jp-content-font-color1",
+    "#000000": "--jp-content-font-color1",
+    "#555555": "--jp-content-font-color2",
+    PAPER: "--jp-layout-color0",
+    PALE: "--jp-border-color2",
+    "#f0f0f0": "--jp-layout-color2",
+}
+ON_COLOR = "#222"  # ink that stays dark, because it stands on a colour
+
 
 class Graphic(NamedTuple):
     """A whole picture: marks on paper, and a title in words for screen readers."""
@@ -124,12 +136,49 @@ class Graphic(NamedTuple):
         return fig
 
     def html(self) -> tuple[dict[str, str], dict[str, Any]]:
-        """SVG and title as the data and metadata that ``display(raw=True)`` takes."""
-        return {"text/html": self.svg(), "text/plain": self.title}, {}
+        """SVG and title as the data and metadata that ``display(raw=True)`` takes.
+
+        Paper, text and axes take the colours of JupyterLab's theme, light or dark.
+        """
+        svg = self.svg()
+        for color, name in _THEME.items():
+            svg = svg.replace(f'"{color}"', f'"var({name}, {color})"')
+        return {"text/html": svg, "text/plain": self.title}, {}
 
     def png(self) -> tuple[dict[str, str], dict[str, Any]]:
         """PNG and title in the same form; of a saved notebook, GitHub shows PNG but not SVG."""
         return picture(self.figure(), self.title)
+
+
+class Page:
+    """A picture from top to bottom: a title, a bar of progress, and what is added below them.
+
+    ``low`` is where the next part begins. ``progress`` (0 to 1; None: no bar) is what is filled.
+    """
+
+    def __init__(self, width: float, title: str, progress: float | None):
+        self.width, self.low = width, 46.0  # below title and bar
+        self.marks: list[Mark] = [Words(8, 18, title, bold=True)]
+        if progress is not None:
+            self.marks.append(Box(8, 26, width - 16, 6, PALE))
+            self.marks.append(Box(8, 26, (width - 16) * progress, 6, DARK_GREY))
+
+    def write(
+        self, text: str, letters: int, *, left: float = 8, step: float = 16, bold: bool = False
+    ) -> None:
+        """Add text, in lines of at most so many letters, ``step`` pixels apart."""
+        for line in textwrap.wrap(text, letters):
+            self.marks.append(Words(left, self.low + 4, line, bold=bold))
+            self.low += step
+
+    def add(self, marks: Iterable[Mark], height: float) -> None:
+        """Add a part of this height."""
+        self.marks += marks
+        self.low += height
+
+    def graphic(self, title: str) -> Graphic:
+        """The picture as far as it goes; ``title`` says in words what it shows."""
+        return Graphic(self.width, self.low, title, self.marks)
 
 
 def _tag(mark: Mark) -> str:
@@ -262,6 +311,17 @@ class Area(NamedTuple):
 _USUAL, _SMALL = Area(), Area(width=400, height=230)
 
 
+class Line(NamedTuple):
+    """A line of a chart, in values of its axes; its name stands at its end."""
+
+    name: str
+    points: Points
+    color: str
+    dash: tuple[int, ...] = ()
+    width: float = 2
+    bold: bool = False
+
+
 class Frame:
     """Two axes of a chart: converts values to pixels and makes the marks of the axes.
 
@@ -339,11 +399,14 @@ class Frame:
             y = self.low - 6 - LINE * row if below else self.high + 10 + LINE * row
             yield Words(at + shift, y, words, anchor, 11, halo=True)
 
-    def names(self, ends: Sequence[tuple[float, str, str, bool]]) -> Iterator[Mark]:
-        """Names right of the axes, moved apart; ``ends`` has (last y, name, colour, bold)."""
-        places = keep_apart([self.y(last) for last, *_ in ends], LINE)
-        for place, (_, name, color, bold) in zip(places, ends, strict=True):
-            yield Words(self.right + 5, place + 4, name, color=color, bold=bold)
+    def lines(self, lines: Iterable["Line"]) -> Iterator[Mark]:
+        """Lines that have points, and right of the axes their names, which are moved apart."""
+        shown = [line for line in lines if line.points]
+        for line in shown:
+            yield curve(self.points(line.points), line.color, line.width, line.dash)
+        places = keep_apart([self.y(line.points[-1][1]) for line in shown], LINE)
+        for place, line in zip(places, shown, strict=True):
+            yield Words(self.right + 5, place + 4, line.name, color=line.color, bold=line.bold)
 
     def empty(self, words: str) -> Words:
         """``words`` in the middle of the axes, for a chart that has no data."""
@@ -417,13 +480,10 @@ def chart(
     frame = Frame(x_axis, y_axis, area, names=lines)
     yield from frame.grid()
     yield from frame.flags((marks or {}).items())
-    ends = []
-    for number, (name, line) in enumerate(lines.items()):
-        color, dash = line_look(number)
-        if line:
-            yield curve(frame.points(line), color, 2, dash)
-        ends.append((line[-1][1] if line else frame.y_axis.low, name, color, False))
-    yield from frame.names(ends)
+    looks = map(line_look, range(len(lines)))
+    yield from frame.lines(
+        Line(name, line, *look) for (name, line), look in zip(lines.items(), looks, strict=True)
+    )
     if not points:
         yield frame.empty(f"no {y} yet")
 
@@ -436,9 +496,3 @@ def _around(key: str, values: Sequence[float], log: bool) -> Axis:
         return Axis(key, 10.0**first, 10.0**last, log)
     low, high = min([0, *values]), max([0, *values])
     return Axis(key, low, high if high > low else low + 1)
-
-
-def draw_progress(part: float, top: float, width: float) -> Iterator[Mark]:
-    """A progress bar, ``width`` pixels wide; ``part`` (0 to 1) of it is filled."""
-    yield Box(8, top, width - 16, 6, PALE)
-    yield Box(8, top, (width - 16) * part, 6, DARK_GREY)

@@ -7,7 +7,6 @@ labs), and figures of finished runs (figures.py).
 import math
 import shutil
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, ParamSpec
@@ -17,13 +16,21 @@ from torch import Tensor
 from fltoolkit.history import Record
 from fltoolkit.plots.style import PALE
 from fltoolkit.units import amount
-from fltoolkit_course.plots.drawing import Area, Box, Graphic, Mark, Pixels, chart, draw_progress
+from fltoolkit_course.plots.drawing import (
+    Area,
+    Box,
+    Graphic,
+    Mark,
+    Page,
+    Pixels,
+    chart,
+)
 from fltoolkit_research.plots.placing import LETTER, Words
 
 P = ParamSpec("P")
 
 _MAX_POINTS = 300  # the most points of a curve; a screen could not show more of them
-_SHARE = 1 / 20  # the largest part of the time that drawing may take
+_SHARE = 1 / 25  # the largest part of the time that drawing may take
 _SECONDS_BETWEEN = 0.1  # the shortest time between two drawings
 
 
@@ -40,7 +47,7 @@ def watch(
     """Yield the records unchanged, and show the progress of training below the notebook cell.
 
     During the run, one display holds a progress bar, the latest values and one small chart for each
-    key of ``y``. Drawing takes at most a twentieth of the time. When the run ends, is stopped
+    key of ``y``. Drawing takes at most a 25th of the time. When the run ends, is stopped
     (break, Stop button) or fails, one picture with a summary in words stays in the notebook; an
     error is raised again. In a terminal, one line is written to stderr; elsewhere nothing is shown.
 
@@ -69,7 +76,7 @@ def watch(
         total = len(records)
     run = _Run(total, x, y, title, log, inside)
     screen = _screen()
-    draw = throttled(screen.draw, _SHARE) if screen else None
+    draw = throttled(screen.draw) if screen else None
     try:
         if draw:
             draw(run)
@@ -144,24 +151,21 @@ class _Run:
         return f"{self.title}: {self.words()}" if self.title else self.words()
 
     def drawing(self) -> Graphic:
-        """Title, bar, the state in words and a chart for each of the curves."""
+        """Title, bar, the state in words, a chart for each of the curves, and images."""
         width = 400 * max(len(self.curves), 2 if self.inside else 1)
-        marks: list[Mark] = [Words(8, 18, self.title, bold=True)]
-        if self.total:
-            marks += draw_progress(min(self.count / self.total, 1), 26, width)
-        lines = textwrap.wrap(self.words(), width // LETTER)
-        marks += [Words(8, 50 + 16 * number, line) for number, line in enumerate(lines)]
-        top = 46 + 16 * len(lines)
-        area = Area(top=top, width=400, height=230)
+        progress = min(self.count / self.total, 1) if self.total else None
+        page = Page(width, self.title, progress)
+        page.write(self.words(), width // LETTER)
         for number, (key, curve) in enumerate(self.curves.items()):
+            place = Area(400 * number, page.low, 400, 230)
             points = {"": curve.points()}
-            place = area._replace(left=400 * number)
-            marks += chart(points, self.x, key, place, log_x=self.log, until=self.end())
-        top += 230 * bool(self.curves)
+            page.add(chart(points, self.x, key, place, log_x=self.log, until=self.end()), 0)
+        page.low += 230 * bool(self.curves)
         images = self.inside() if self.inside else {}
-        tall = max((_scale(image, width, len(images))[1] for image in images.values()), default=-24)
-        marks += _row_of_images(images, top, width)
-        return Graphic(width, top + tall + 24, self.summary(), marks)
+        sizes = [_scale(image, width, len(images)) for image in images.values()]
+        tall = max((height for _, height in sizes), default=-24)
+        page.add(_row_of_images(images, page.low, width), tall + 24)
+        return page.graphic(self.summary())
 
 
 def _scale(image: Tensor, width: float, count: int) -> tuple[float, float]:
@@ -286,8 +290,8 @@ def _screen() -> _Notebook | _Terminal | None:
     return _Terminal() if sys.stderr is not None and sys.stderr.isatty() else None
 
 
-def throttled(draw: Callable[P, object], share: float) -> Callable[P, None]:
-    """``draw``, called only as often as it takes ``share`` of the time, and ten times a second."""
+def throttled(draw: Callable[P, object]) -> Callable[P, None]:
+    """``draw``, called ten times a second at most, and so that it takes a 25th of the time."""
     due = -math.inf
 
     def draw_if_due(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -296,7 +300,7 @@ def throttled(draw: Callable[P, object], share: float) -> Callable[P, None]:
         if start >= due:
             draw(*args, **kwargs)
             end = time.perf_counter()
-            due = end + max(_SECONDS_BETWEEN, (end - start) / share)
+            due = end + max(_SECONDS_BETWEEN, (end - start) / _SHARE)
 
     return draw_if_due
 

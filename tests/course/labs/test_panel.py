@@ -11,7 +11,7 @@ from course.labs.few_digits import SECONDS, wait_until
 
 from fltoolkit.data import load
 from fltoolkit_course.labs import FedAvgLab, Panel, ThresholdLab
-from fltoolkit_course.labs import panel as panel_module
+from fltoolkit_course.plots import below_controls
 
 pytest.importorskip("ipywidgets")
 
@@ -54,7 +54,7 @@ def lab(screen: Screen) -> Iterator[ThresholdLab]:
     yield made
     made.stop()
     made.wait(SECONDS)
-    timer = made.panel._timer
+    timer = made.panel._picture.timer
     timer.cancel()
     if timer.is_alive():  # it draws just now, and the next test has another screen
         timer.join(SECONDS)
@@ -191,7 +191,7 @@ def test_the_labs_own_set_moves_the_slider(lab: ThresholdLab) -> None:
 def test_svg_while_it_moves_and_png_at_rest(
     lab: ThresholdLab, screen: Screen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(panel_module, "_SECONDS_AT_REST", 0.05)
+    monkeypatch.setattr(below_controls, "SECONDS_AT_REST", 0.05)
     lab.start()
     wait_until(lambda: screen.kinds().count("S") > 3)
     lab.pause()
@@ -227,17 +227,17 @@ def test_drawing_takes_its_share_and_no_more(
     clock = [0.0]
     drawn: list[float] = []
 
-    def draw(png: bool) -> None:
+    def draw(rests: bool) -> None:
         drawn.append(clock[0])
         clock[0] += 0.02
 
     monkeypatch.setattr("fltoolkit_course.plots.live.time.perf_counter", lambda: clock[0])
-    monkeypatch.setattr(lab.panel, "_update", draw)
+    monkeypatch.setattr(lab.panel._picture, "moved", draw)
     for _ in range(20_000):
         clock[0] += 0.001
         lab.panel._draw_if_due()
-    assert 0.02 < 0.02 * len(drawn) / clock[0] < 0.026
-    monkeypatch.setattr(lab.panel, "_update", lambda png: drawn.append(clock[0]))
+    assert 0.035 < 0.02 * len(drawn) / clock[0] < 0.041
+    monkeypatch.setattr(lab.panel._picture, "moved", lambda rests: drawn.append(clock[0]))
     drawn.clear()
     for _ in range(2000):
         clock[0] += 0.001
@@ -252,7 +252,7 @@ def test_what_cannot_be_drawn_does_not_end_the_training(
     def broken() -> None:
         raise RuntimeError("no paper")
 
-    monkeypatch.setattr(lab.panel, "draw", broken)
+    monkeypatch.setattr(lab.panel._picture, "_draw", broken)
     lab.start()
     wait_until(lambda: "cannot draw: RuntimeError: no paper" in note(lab))
     made = len(lab.current.history)
@@ -306,7 +306,7 @@ def test_the_menu_shows_the_pace_that_a_cell_chose(
     lab: ThresholdLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[bool] = []
-    monkeypatch.setattr(lab.panel, "_update", lambda png: drawn.append(png))
+    monkeypatch.setattr(lab.panel._picture, "moved", lambda rests=True: drawn.append(rests))
     lab.pace(3)
     assert (lab.panel.speed.value, lab.panel.speed.label) == (3, "3")
     assert lab.steps_per_second == 3, "new options of the menu do not choose a speed"

@@ -1,5 +1,6 @@
 """The picture below controls: a page that was loaded anew gets it, and its moves."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,11 +11,19 @@ import ipywidgets
 
 from fltoolkit_course.plots.below_controls import BelowControls
 
-WIDE = {"image/png": {"width": 640}}
 
+class Picture:
+    """A picture with a number, and what was drawn of it."""
 
-def svg(number: int) -> dict[str, str]:
-    return {"text/html": f"<svg>{number}</svg>", "text/plain": f"picture {number}"}
+    def __init__(self) -> None:
+        self.number = 0
+
+    def html(self) -> tuple[dict[str, str], dict[str, Any]]:
+        return {"text/html": f"<svg>{self.number}</svg>", "text/plain": "moving"}, {}
+
+    def png(self) -> tuple[dict[str, str], dict[str, Any]]:
+        data = {"image/png": 4 * "ABC"[self.number], "text/plain": "at rest & still"}
+        return data, {"image/png": {"width": 640}}
 
 
 def loaded_anew() -> dict[str, Any]:
@@ -35,35 +44,38 @@ def loaded_anew() -> dict[str, Any]:
 
 
 @pytest.fixture
-def below(monkeypatch: pytest.MonkeyPatch) -> BelowControls:
+def picture() -> Picture:
+    return Picture()
+
+
+@pytest.fixture
+def below(monkeypatch: pytest.MonkeyPatch, picture: Picture) -> Iterator[BelowControls]:
     monkeypatch.setattr("IPython.display.display", lambda *_, **__: None)
     monkeypatch.setattr("IPython.display.update_display", lambda *_, **__: None)
-    made = BelowControls(ipywidgets.IntSlider())
-    made.show({"image/png": "AAAA", "text/plain": "first & last"}, WIDE)
-    return made
-
-
-def test_a_page_that_was_not_loaded_anew_has_one_picture(below: BelowControls) -> None:
-    below.update(svg(1), {})
-    assert below.again.value == ""
+    made = BelowControls(lambda: picture, ipywidgets.IntSlider())
+    made.show()
+    yield made
+    made.timer.cancel()
 
 
 @pytest.mark.later
 def test_a_page_loaded_anew_gets_the_latest_picture_and_those_that_follow(
-    below: BelowControls,
+    below: BelowControls, picture: Picture
 ) -> None:
+    below.moved()
+    assert below.again.value == "", "a page that was not loaded anew has one picture"
+    below.rest()
     first = loaded_anew()[below.again.model_id]["value"]
-    assert 'src="data:image/png;base64,AAAA" alt="first &amp; last" width="640"' in first
-    below.update(svg(1), {})
-    assert "<svg>1</svg>" in below.again.value
-    below.update(svg(2), {})
-    assert "<svg>2</svg>" in loaded_anew()[below.again.model_id]["value"], "loaded once more"
-    below.update({"image/png": "BBBB", "text/plain": "at rest"}, WIDE)
-    assert "base64,BBBB" in below.again.value
-
-
-def test_it_hides_the_picture_that_stands_still(below: BelowControls) -> None:
+    source = 'src="data:image/png;base64,AAAA" alt="at rest &amp; still" width="640"'
+    assert source in first
     (name,) = below.widget._dom_classes
-    shown = loaded_anew()[below.again.model_id]["value"]
-    assert f":has(.{name}-again)" in shown
-    assert "+ .jp-OutputArea-child { display: none; }" in shown
+    assert f":has(.{name}-again)" in first
+    assert "+ .jp-OutputArea-child { display: none; }" in first, "it hides the one that stands"
+    picture.number = 1
+    below.moved()
+    assert "<svg>1</svg>" in below.again.value
+    picture.number = 2
+    below.moved()
+    assert "<svg>2</svg>" in loaded_anew()[below.again.model_id]["value"], "loaded once more"
+    below.rest()
+    assert "base64,CCCC" in below.again.value
