@@ -32,6 +32,7 @@ from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.federated import Local, fedavg
 from fltoolkit.models import seeded
 from fltoolkit_engines.dask import DaskChannel
+from fltoolkit_research.links_in_files import LinksInFiles
 
 SPARSE = ErrorFeedback(Pipeline(TopK(0.05), Quantize(8)))
 UPDATES = {"as they are": {}, "top-k 5 %, 8 bits, residual": {"update": SPARSE}}
@@ -82,19 +83,22 @@ def memory(num_clients: int, updates: str, where: str) -> None:
     codecs, workers = UPDATES[updates], ""
     with TemporaryDirectory() as folder:
         # two links for each of the 1,000 clients that `fedavg` trains at a time
-        limits: Any = {"max_links": 2000, "folder": folder} if "files" in where else {}
+        links = LinksInFiles(codecs, max_links=2000, folder=folder)
         if where.startswith("two workers"):
             from distributed import Client, LocalCluster
 
             machines = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
             with machines, Client(machines) as dask:
-                channel = DaskChannel(dask, samples, codecs, **limits)
+                channel = DaskChannel(dask, samples, codecs)
+                channel.links = links if "files" in where else channel.links
                 seconds = seconds_of(channel, channel.fleet(names), 2, loss)
                 pids = dask.run(__import__("os").getpid).values()
                 workers = f"{max(map(peak, pids)):14.0f}"
         else:
             clients = {name: samples(name) for name in names}
-            seconds = seconds_of(Channel(codecs, **limits), clients, 2, loss)
+            channel = Channel(codecs)
+            channel.links = links if "files" in where else channel.links
+            seconds = seconds_of(channel, clients, 2, loss)
         print(
             f"{num_clients:8,d}  {where:28s}{peak():12.0f}{seconds[-1]:10.1f}{workers}", flush=True
         )

@@ -25,21 +25,21 @@ import torch
 from torch import Tensor
 
 from benchmarks.split_speed import interleaved
-from fltoolkit.codecs import (
+from fltoolkit.codecs import Codec, Float8, Half, Pipeline, Quantize, TopK
+from fltoolkit.codecs.places import largest
+from fltoolkit_research.codecs import (
+    DRIVE,
+    EDEN,
     QSGD,
     STC,
-    Codec,
-    Float8,
-    Half,
-    Pipeline,
-    Quantize,
+    ContextEntropy,
+    Deflate,
+    PowerSGD,
     RandomK,
+    Rotate,
     Sign,
     Ternary,
-    TopK,
 )
-from fltoolkit.codecs._places import largest
-from fltoolkit_research.codecs import DRIVE, EDEN, ContextEntropy, Deflate, PowerSGD, Rotate
 
 TOGETHER = 25_000_000  # values in memory for each test: 100 MB
 COPY, FRESH = "copy, memory to memory", "copy, new memory"

@@ -35,14 +35,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from fltoolkit.codecs._range_coder import Plain
 from torch import Tensor, nn
 
-from fltoolkit.codecs import BitPack, Deflate, Entropy, Quantize, TopK, Zstd
-from fltoolkit.codecs import _contexts as contexts
+from fltoolkit.codecs import BitPack, Entropy, Quantize, TopK
+from fltoolkit.codecs.entropy import Plain
 from fltoolkit.codecs.stage import Indices, Part, Symbols, side
 from fltoolkit.data import load
 from fltoolkit.models import mcmahan_cnn, seeded, splitnn_mlp
+from fltoolkit_research.codecs import Deflate, Zstd
+from fltoolkit_research.codecs.contexts import _contexts as contexts
 
 STAGES: dict[str, Quantize | TopK] = {
     f"{bits}{'s' if s else 'd'}": Quantize(bits, s) for bits in (8, 4, 2) for s in (True, False)

@@ -33,11 +33,11 @@ from benchmarks.split_speed import (
 )
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Float8, Pipeline, Quantize, TopK, codebooks, quantize
-from fltoolkit.codecs import _contexts as contexts
-from fltoolkit.codecs._places import largest
+from fltoolkit.codecs.places import largest
 from fltoolkit.federated import Local, fedavg
 from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit_research.codecs import DRIVE, ContextEntropy, Rotate
+from fltoolkit_research.codecs.contexts import _contexts as contexts
 
 
 class Row(NamedTuple):

@@ -40,6 +40,7 @@ from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
 from fltoolkit.federated import Local, fedavg, local_update, local_updates
 from fltoolkit.models import mcmahan_2nn, mcmahan_cnn, seeded
 from fltoolkit.trees import Tree, weighted_mean
+from fltoolkit_research.links_in_files import LinksInFiles
 
 NUM_CLIENTS, NUM_SAMPLES, LR = 10, 100, 0.1
 HOW = Local(batch_size=20, lr=LR, epochs=1)
@@ -452,7 +453,8 @@ def growth(num_clients: int, compressed: bool) -> None:
     samples = sum(x.nbytes + y.nbytes for x, y in clients.values())
     with TemporaryDirectory() as folder:
         codec = ErrorFeedback(Pipeline(TopK(0.01)))
-        channel = Channel({"update": codec}, max_links=100, folder=folder)
+        channel = Channel()
+        channel.links = LinksInFiles({"update": codec}, max_links=100, folder=folder)
         run = fedavg(
             model,
             clients,

@@ -4,20 +4,18 @@ Not here: the frame (wire.py), compression (codecs), each link's two codecs and 
 (links.py), the order of messages (split).
 """
 
-import os
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from torch import nn
 
-from fltoolkit.codecs.base import Codec, Masked
+from fltoolkit.codecs.base import Codec
 from fltoolkit.links import KINDS, CodecOf, Link, Links, Once, check_kind, check_whole
 from fltoolkit.party import TrainingWarning
 from fltoolkit.trees import Tree, dense_nbytes
-from fltoolkit.wire import WireError, at_most
+from fltoolkit.wire import WireError
 
 __all__ = ["KINDS", "Channel", "Delivery", "Transfer"]
 
@@ -66,27 +64,17 @@ class Channel:
             function that is given each message's `Link` and returns its codec, or None. While it
             returns equal codecs for a link, the link's memory stays; with another one it begins
             anew.
-        max_links: for runs with thousands of clients: for how many links, those used last, the
-            codecs' memory is kept in RAM. The others are kept in files. `ErrorFeedback` needs the
-            most memory: 4 bytes for each parameter and client.
-        folder: where these files are written: in a new folder inside this one. The new folder is
-            deleted together with the channel.
-        max_values: how many values a decoded message may have at most, such as the number of
-            the model's parameters. A message with more values raises WireError before memory is
-            allocated. None: the limit that `fltoolkit.wire` sets for a message of that length.
 
     Attributes:
-        max_values: the argument of this name; it may be changed at any time.
         step: the number of the training step. Protocols increase it, and each transfer records it.
         transfers: the ledger: one `Transfer` for each message.
         links: holds the two codecs of each link (`Links`).
-        codecs: the codecs of ``links``, by kind; empty if a function chooses them.
 
     Raises:
         TypeError: ``codecs`` is no mapping and no function, or a value of it is not a codec.
-        ValueError: a kind is unknown; only one of ``max_links`` and ``folder`` is given; or the
-            codec for activations or gradients sends later what it leaves out, as `ErrorFeedback`
-            does, although there each message is about other samples than the one before.
+        ValueError: a kind is unknown, or the codec for activations or gradients sends later what it
+            leaves out, as `ErrorFeedback` does, although there each message is about other samples
+            than the one before.
 
     >>> import torch
     >>> channel = Channel()
@@ -104,20 +92,16 @@ class Channel:
     [1034, 533]
     """
 
-    def __init__(
-        self,
-        codecs: Mapping[str, Codec] | CodecOf | None = None,
-        *,
-        max_links: int | None = None,
-        folder: str | os.PathLike[str] | None = None,
-        max_values: int | None = None,
-    ):
-        self.links = Links(codecs, max_links=max_links, folder=folder)
-        self.max_values = max_values
-        self.codecs = self.links.codecs
+    def __init__(self, codecs: Mapping[str, Codec] | CodecOf | None = None):
+        self.links = Links(codecs)
         self.step = 0
         self.transfers: list[Transfer] = []
         self._trained: list[weakref.ref[nn.Module]] = []  # the networks of the last training
+
+    @property
+    def codecs(self) -> dict[str, Codec]:
+        """The codecs by kind; empty if a function chooses them."""
+        return self.links.codecs
 
     def send(self, sender: str, receiver: str, kind: str, tree: Tree) -> Tree:
         """Send a tree; returns what the receiver decodes: new CPU tensors, without gradients.
@@ -134,26 +118,16 @@ class Channel:
         """
         link = Link(sender, receiver, kind)
         received, message = self.cross(link, tree)
-        codec = self.links.codecs_of(link).receiving
-        if not message or not isinstance(codec, Masked):
-            return received, {}
-        return received, codec.masks(message)  # a message that was decoded within the limit
+        return received, self.links.codecs_of(link).receiving.masks(message) if message else {}
 
-    def broadcast(
-        self,
-        sender: str,
-        receivers: Sequence[str],
-        kind: str,
-        tree: Tree,
-        *,
-        multicast: bool = False,
-    ) -> Tree:
+    def broadcast(self, sender: str, receivers: Sequence[str], kind: str, tree: Tree) -> Tree:
         """Send one tree to several receivers, encoded once; returns what all of them decode.
 
         A codec that draws random numbers, such as `EDEN`, decodes differently on each link: a model
         that is sent to each client by `send` leaves clients that hold different models. Here all
-        receivers get the same bytes, so all hold the same numbers, and the sender knows them. Codec
-        memory such as a residual belongs to the sender and this group of receivers.
+        receivers get the same bytes, so all hold the same numbers, and the sender knows them. The
+        message is counted once for each receiver. Codec memory such as a residual belongs to the
+        sender and this group of receivers.
 
         Args:
             sender: who sends.
@@ -161,9 +135,6 @@ class Channel:
                 and the result is a copy of the tree.
             kind: one of `KINDS`.
             tree: what is sent.
-            multicast: False: the message is counted once for each receiver. True: it is counted
-                once in all, as on radio or on a network with multicast; the ledger then holds 0
-                bytes for the other receivers.
 
         Returns:
             New tensors; over several processes they are empty in a process with neither the sender
@@ -181,7 +152,6 @@ class Channel:
         once = Once(self.links.codecs_of(Link(sender, ", ".join(receivers), kind)))
         for receiver in receivers:
             received = self.cross(Link(sender, receiver, kind), tree, once).tree
-            once.counted = multicast
         return received if once.message is None else once.decode(once.message)
 
     def is_here(self, name: str) -> bool:
@@ -202,8 +172,7 @@ class Channel:
         Args:
             link: from whom to whom, and the kind of message.
             tree: what is sent.
-            once: the codecs of a `broadcast`, for `Links.codecs_of`, `decode` and `count`; else
-                None.
+            once: the codecs of a `broadcast`, for `Links.codecs_of` and `decode`; else None.
         """
         sending = self.links.codecs_of(link, once).sending
         try:
@@ -212,23 +181,16 @@ class Channel:
         except (TypeError, ValueError) as error:
             complaint = type(error) if type(error) in (TypeError, WireError) else ValueError
             raise complaint(f"{link}: {error}") from error
-        self.count(link, message, tree, once)
+        self.count(link, message, tree)
         return Delivery(received, message)
 
     def decode(self, link: Link, message: bytes, once: Once | None = None) -> Tree:
-        """The tree that the receiver decodes from a message; at most ``max_values`` values."""
-        receiving = self.links.codecs_of(link, once).receiving
-        with nullcontext() if self.max_values is None else at_most(self.max_values):
-            return receiving.decode(message)
+        """The tree that the receiver decodes from a message."""
+        return self.links.codecs_of(link, once).receiving.decode(message)
 
-    def count(self, link: Link, message: bytes, tree: Tree, once: Once | None = None) -> None:
-        """Write one message into the ledger: its length, and the dense size of its tree.
-
-        For the second receiver of a multicast and all others, both are 0.
-        """
-        free = once is not None and once.counted
-        sizes = (0, 0) if free else (len(message), dense_nbytes(tree))
-        self.transfers.append(Transfer(self.step, *link, *sizes))
+    def count(self, link: Link, message: bytes, tree: Tree) -> None:
+        """Write one message into the ledger: its length, and the dense size of its tree."""
+        self.transfers.append(Transfer(self.step, *link, len(message), dense_nbytes(tree)))
 
     def change_codec(self, kind: str, codec: Codec, *, keep: bool = False) -> None:
         """Use another codec for a kind from the next message on; the ledger goes on.

@@ -8,7 +8,7 @@ The package's own codecs go through the same tests. docs/codecs.md shows a whole
 """
 
 import copy
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,8 +16,8 @@ import pytest
 import torch
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs.base import Codec, Echoing, LinkState, Weighed, can_sum, walk
-from fltoolkit.codecs.stage import Part, Parts, Stage, Symbols
+from fltoolkit.codecs.base import Codec, walk
+from fltoolkit.codecs.stage import Part, Parts, Stage
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError, at_most, bound_to, pack, unpack
 
@@ -133,8 +133,6 @@ class Conformance:
     def test_weighing_moves_nothing(self, codec: Codec) -> None:
         """Asking for the sizes of a message does not change the message."""
         one, two = copy.deepcopy(codec), copy.deepcopy(codec)
-        if not isinstance(one, Weighed):
-            pytest.skip("this codec does not tell the sizes of a message")
         for seed in range(3):
             tree = {"w": normal(33, 7, seed=seed)}
             sizes = one.weigh(tree)
@@ -154,13 +152,10 @@ class Conformance:
             first.zero_()
 
     def test_a_sender_knows_what_arrives(self, codec: Codec) -> None:
-        """``encode_and_decode``, where a codec has it, equals ``encode`` and ``decode``."""
-        if not isinstance(codec, Echoing):
-            return  # its messages are decoded
+        """``encode_and_decode`` equals ``encode`` and ``decode``."""
         for case, tree in self.trees.items():
             print(f"the tree is {case!r}")
             one, two, receiver = (copy.deepcopy(codec) for _ in range(3))
-            assert isinstance(one, Echoing)
             for _ in range(1 if case == "huge range" else 2):  # a codec may add trees up
                 message, arrives = one.encode_and_decode(tree)
                 assert message == two.encode(tree)
@@ -201,47 +196,6 @@ class Conformance:
 
         assert run(["ann", "ann", "ben", "ben"]) == run(["ben", "ann", "ben", "ann"])
 
-    def test_what_claims_to_sum_sums(self, codec: Codec) -> None:
-        """A codec with `can_sum`: added symbols of several senders give the mean of what they sent.
-
-        Everything else in their messages must be equal, though each sender is a link of its own.
-        """
-        if not can_sum(codec):
-            return  # it makes no promise
-        stages = [stage for stage in walk(codec) if isinstance(stage, Stage)]
-        messages: list[Parts] = []
-        for sender in range(3):
-            parts: Parts = {"w": (1 + sender) * normal(33, 7, seed=sender), "b": normal(5)}
-            for stage in copy.deepcopy(stages):
-                stage.start_link(1000 * sender)
-                parts = stage.apply(parts)
-            messages.append(parts)
-
-        def undone(parts: Parts, count: int) -> Parts:
-            for stage in reversed(stages):
-                parts = stage.undo_mean(parts, count)
-            return parts
-
-        total, alone = dict(messages[0]), [undone(parts, 1) for parts in messages]
-        for name, first in messages[0].items():
-            others = [parts[name] for parts in messages]
-            if isinstance(first, Symbols):
-                symbols = [part for part in others if isinstance(part, Symbols)]
-                assert [part.num_levels for part in symbols] == 3 * [first.num_levels], name
-                added = torch.stack([part.values.long() for part in symbols]).sum(0)
-                total[name] = Symbols(added, 3 * (first.num_levels - 1) + 1)
-            else:
-                assert isinstance(first, torch.Tensor)
-                assert name not in ("w", "b"), f"{name!r} was not made into whole numbers"
-                for other in others:
-                    assert isinstance(other, torch.Tensor)
-                    assert torch.equal(other, first), f"{name!r} differs from sender to sender"
-        mean = undone(total, 3)
-        for name in ("w", "b"):
-            values = [part for parts in alone if isinstance(part := parts[name], torch.Tensor)]
-            each = torch.stack(values).mean(0)
-            torch.testing.assert_close(mean[name], each, rtol=1e-4, atol=1e-4)
-
     def test_values_that_are_left_out_are_announced(self, codec: Codec) -> None:
         """A stage that sends few values says ``leaves_out = True``: then no model is sent with it.
 
@@ -264,14 +218,11 @@ class Conformance:
     def test_state_can_be_saved(self, codec: Codec) -> None:
         """After saving and loading, the next message is the same as without."""
         sender = copy.deepcopy(codec)
-        if not isinstance(sender, LinkState):
-            pytest.skip("this codec keeps no state")
         sender.start_link(17)
         sender.encode(TREES["matrix"])
         saved = copy.deepcopy(sender.state_dict())
         expected = sender.encode(TREES["matrix"])
         resumed = copy.deepcopy(codec)
-        assert isinstance(resumed, LinkState)
         resumed.start_link(17)
         resumed.load_state_dict(saved)
         assert resumed.encode(TREES["matrix"]) == expected
@@ -295,11 +246,16 @@ class Conformance:
 
     def test_hostile_content_ends_in_a_wire_error_or_a_tree(self, codec: Codec) -> None:
         """Entries are changed, cut, left out or repeated, and the checksum is right."""
+        in_order = any(part.in_order for part in walk(codec))
+
+        def first() -> AbstractContextManager[None]:  # bound as by a codec that holds nothing yet
+            return bound_to({}, "it is not the first") if in_order else nullcontext()
+
         for case in ("matrix", "several shapes", "mostly zero"):
             print(case)
             used = copy.deepcopy(codec)
             message = used.encode(TREES[case])
-            with bound_to({}, "it is not the first"):  # as a codec does that holds nothing yet
+            with first():
                 entries = unpack(message)
             generator = torch.Generator().manual_seed(0)
             for name, tensor in entries.items():
@@ -319,10 +275,10 @@ class Conformance:
                             {**entries, name: changed.view(tensor.dtype).view(tensor.shape)}
                         )
                 for variant in variants:
-                    try:
-                        used.decode(pack(variant))
-                    except WireError:
-                        continue
+                    with first():
+                        forged = pack(variant)
+                    with suppress(WireError):
+                        (copy.deepcopy(codec) if in_order else used).decode(forged)
 
     def test_more_values_than_a_receiver_allows_are_refused(self, codec: Codec) -> None:
         """A stage that makes more values than came asks `fltoolkit.wire.check_num_values` first.

@@ -188,8 +188,8 @@ def bound_to(held: Tree, otherwise: str) -> Iterator[None]:
     A codec whose ``decode`` needs what earlier messages have left at the receiver encodes and
     decodes in this context, with what the sender and the receiver hold at that moment. A message
     that is repeated, comes too early or was meant for another receiver then raises WireError in
-    `unpack`, before anything was changed. No message becomes longer by this. A frame that is bound
-    to nothing is accepted, too, because version 0.1.0 wrote such frames. Contexts can be nested.
+    `unpack`, before anything was changed. No message becomes longer by this. Contexts can be
+    nested.
 
     Args:
         held: what both ends must hold alike.
@@ -271,12 +271,10 @@ def unpack(message: bytes | bytearray | memoryview) -> Tree:
         else:
             digest = xxh3_64_intdigest(b"", digest)
     if (checksum := _checksum(digest)) != view[end:]:
-        unbound = _checksum(_chained([head, *map(_memory, tree.values())], 0))
-        if not seed or unbound != view[end:]:  # version 0.1.0 bound no frame to anything
-            raise WireError(
-                f"offset {end}: expected checksum {checksum.hex()}, found {view[end:].hex()}: "
-                f"the message was damaged on its way{otherwise}"
-            )
+        raise WireError(
+            f"offset {end}: expected checksum {checksum.hex()}, found {view[end:].hex()}: "
+            f"the message was damaged on its way{otherwise}"
+        )
     return tree
 
 

@@ -6,8 +6,7 @@ the server. Not here: sweeps, whose whole runs go to workers (`fltoolkit_researc
 A client's part of a round is a function of what is sent to the worker: the model's message, the
 client's codecs with their memory, its optimizer's state and a seed. So another worker can repeat
 it, to the bit. The samples stay at the worker, which reads them by the client's name. Between two
-rounds the memory of all clients is in this process: `save_run` saves it, and ``max_links`` keeps
-most of it in files.
+rounds the memory of all clients is in this process, and `save_run` saves it.
 """
 
 import math
@@ -24,7 +23,7 @@ from torch import Tensor, nn
 from xxhash import xxh3_64_intdigest
 
 from fltoolkit.channel import Channel, Delivery
-from fltoolkit.codecs.base import Codec, LinkState
+from fltoolkit.codecs.base import Codec
 from fltoolkit.federated.client import Local, LocalUpdate
 from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.workers import Fleet
@@ -104,7 +103,6 @@ class DaskChannel(Channel):
             it once for each client that trains there, and keep what it returns.
         codecs: as in `Channel`.
         patience: seconds without an answer after which idle workers help.
-        limits: ``max_links``, ``folder`` and ``max_values``, as in `Channel`.
 
     Attributes:
         events: sentences about workers that joined, left or did not answer.
@@ -117,9 +115,8 @@ class DaskChannel(Channel):
         codecs: Any = None,
         *,
         patience: float = 60.0,
-        **limits: Any,
     ):
-        super().__init__(codecs, **limits)
+        super().__init__(codecs)
         if not patience > 0:
             raise ValueError(f"patience={patience}: give seconds, above 0")
         self.dask, self.samples, self.patience = dask, samples, patience
@@ -157,7 +154,7 @@ class DaskChannel(Channel):
                 message = self._last  # one copy in memory for all who get the same
             self._out[link.receiver], self._last = (link, message), message
             self._server = link.sender
-            self.count(link, message, tree, once)
+            self.count(link, message, tree)
             return Delivery(Addressed(link.receiver), b"")
         if link.sender not in self._names or link.kind != "update":
             silent = link.sender in self._silent
@@ -167,7 +164,7 @@ class DaskChannel(Channel):
             received = self.decode(link, message, once)
         except ValueError as error:
             raise type(error)(f"{link}: {error}") from error
-        self.count(link, message, received, once)
+        self.count(link, message, received)
         return Delivery(received, message)
 
     def _train(
@@ -266,8 +263,7 @@ class DaskChannel(Channel):
         for client, message, why, memory, update in answers:
             ends = self._ends_of(Link(self._server, client, "model"))
             for codec, state in zip(ends, memory, strict=True):
-                if isinstance(codec, LinkState):
-                    codec.load_state_dict(state)
+                codec.load_state_dict(state)
             if update is None:
                 outcomes[client] = FloatingPointError(why)
             else:
@@ -396,7 +392,7 @@ def _learn_one(run: str, samples: DataOf, model: nn.Module, local: Local, errand
         found, sent = error, b""
     except (TypeError, ValueError, RuntimeError) as error:
         raise type(error)(f"client {client!r}: {error}") from error
-    memory = [codec.state_dict() if isinstance(codec, LinkState) else {} for codec in (down, up)]
+    memory = [codec.state_dict() for codec in (down, up)]
     if isinstance(found, FloatingPointError):
         return Reply(client, sent, str(found), memory, None)
     return Reply(client, sent, "", memory, found._replace(delta={}))

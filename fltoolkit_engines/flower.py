@@ -20,7 +20,6 @@ from torch import Tensor, nn
 import fltoolkit
 from fltoolkit.channel import Channel, Delivery
 from fltoolkit.codecs.base import Codec, walk
-from fltoolkit.codecs.difference import Difference
 from fltoolkit.federated.client import Local, LocalUpdate
 from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.rounds import fedavg
@@ -119,7 +118,7 @@ class Letters(Channel):
         if sender == self.here:
             message = sending.encode(tree)
             self.out[receiver] = kind, message
-            self.count(link, message, tree, once)
+            self.count(link, message, tree)
             return Delivery(Addressed(receiver), b"")
         if sender not in self.come:  # the node did not answer, so nothing was sent
             return Delivery({}, b"")
@@ -133,7 +132,7 @@ class Letters(Channel):
             received = self.decode(link, message, once)
         except ValueError as error:
             raise type(error)(f"{where}: {error}") from error
-        self.count(link, message, received, once)
+        self.count(link, message, received)
         return Delivery(received, message)
 
     def change_codec(self, kind: str, codec: Codec, *, keep: bool = False) -> None:
@@ -266,7 +265,7 @@ def _check(server: ServerSetup) -> None:
             "clip_norm"
         )
     for kind, codec in server.codecs.items():
-        if any(isinstance(part, Difference) for part in walk(codec)):
+        if any(part.in_order for part in walk(codec)):
             raise ValueError(
                 f"{kind}: {codec}: over Flower a message may be lost, and Difference needs every "
                 "message"

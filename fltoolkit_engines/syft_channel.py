@@ -104,7 +104,7 @@ class SyftChannel(Channel):
         except (OSError, TypeError, ValueError) as error:
             raise self._with_place(error, link) from error
         self._posted[link[:2]] = number + 1
-        self.count(link, message, tree, once)
+        self.count(link, message, tree)
         self.transport.append(on_drive)
 
     def receive(self, sender: str, receiver: str, kind: str) -> Tree:
@@ -144,7 +144,7 @@ class SyftChannel(Channel):
         self._at = receiver
         self._taken[link[:2]] = self._taken.get(link[:2], 0) + 1
         if sender not in self.sites:  # else it was counted when it was posted
-            self.count(link, message, received, once)
+            self.count(link, message, received)
             self.transport.append(on_drive)
         return Delivery(received, message)
 

@@ -135,7 +135,7 @@ class DistributedChannel(Channel):
             except (TypeError, ValueError) as error:
                 raise type(error)(f"step {self.step}, {link}: {error}") from error
             self.peers.send(self.ranks[receiver], message, _mark(link))
-            self.count(link, message, tree, once)
+            self.count(link, message, tree)
             return Delivery(nothing, b"")
         if receiver in self.here:
             came = self._ahead.pop(link, None) or self._fetch(link, once)
@@ -144,7 +144,7 @@ class DistributedChannel(Channel):
                     f"step {self.step}, {link}: {sender!r} is at step {came.step}. Both "
                     "must train with the same batches, in the same order"
                 )
-            self.count(link, came.message, came.tree, once)
+            self.count(link, came.message, came.tree)
             return Delivery(came.tree, came.message)
         return Delivery(nothing, b"")
 

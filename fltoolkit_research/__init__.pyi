@@ -49,4 +49,3 @@ from .task import Task as Task
 from .text import allow as allow
 from .text import build as build
 from .weighing import WeighingChannel as WeighingChannel
-from .weighing import weigh as weigh

@@ -16,14 +16,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fltoolkit.codecs.base import Codec
-from fltoolkit.codecs.difference import Difference
 from fltoolkit.codecs.pipeline import Pipeline
-from fltoolkit.codecs.quantize import QSGD, Quantize
-from fltoolkit.codecs.sparse import STC, TopK
+from fltoolkit.codecs.quantize import Quantize
+from fltoolkit.codecs.sparse import TopK
 from fltoolkit.codecs.wrappers import ErrorFeedback
 from fltoolkit.history import History, Record
 from fltoolkit_research.analysis import metric_of
 from fltoolkit_research.codecs.contexts import ContextEntropy
+from fltoolkit_research.codecs.difference import Difference
+from fltoolkit_research.codecs.scales import QSGD
+from fltoolkit_research.codecs.sparsifiers import STC
 from fltoolkit_research.experiment import Experiment
 from fltoolkit_research.runs import records
 

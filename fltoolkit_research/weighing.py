@@ -2,7 +2,7 @@
 
 Here: a channel that weighs some of its messages before they are sent. The real bytes come from the
 ledger and are exact; the other two sizes are estimated from the messages that were weighed. Not
-here: how a codec weighs (`fltoolkit.codecs.base.weigh`).
+here: how a codec weighs (`fltoolkit.codecs.Codec.weigh`).
 """
 
 import math
@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from fltoolkit.channel import Delivery
-from fltoolkit.codecs.base import Codec, weigh
+from fltoolkit.codecs.base import Codec
 from fltoolkit.codecs.stage import Sizes
 from fltoolkit.history import Record
 from fltoolkit.links import Link, Once
@@ -20,7 +20,7 @@ from fltoolkit_research.codecs.same_mask import SameMaskChannel
 
 
 class WeighingChannel(SameMaskChannel):
-    """A channel that weighs every ``every``-th message of each kind and direction; see `weigh`.
+    """A channel that weighs every ``every``-th message of each kind and direction.
 
     Weighing does not change what is sent. It takes about as long as encoding the message again.
 
@@ -61,7 +61,7 @@ class WeighingChannel(SameMaskChannel):
         due, sizes = sums.messages % self.every == 0, None
         if due:
             with suppress(TypeError, ValueError):  # sending raises the same error, with the link
-                sizes = weigh(self.links.codecs_of(link, once).sending, tree)
+                sizes = self.links.codecs_of(link, once).sending.weigh(tree)
         arrival = super().cross(link, tree, once)
         self._sums[name] = sums  # after sending, because a message that failed has no sizes
         nbytes = len(arrival.message)

@@ -6,41 +6,41 @@ A new codec is added here, once. (stored_runs.py has those of version 0.1.0, who
 from typing import Any
 
 from fltoolkit.codecs import (
-    DGC,
-    QSGD,
-    STC,
-    BFloat16,
     BitPack,
     Codec,
-    Difference,
     Entropy,
     ErrorFeedback,
     Float8,
     Half,
     Identity,
-    LloydMax,
     Only,
     Pipeline,
     PlainQuantize,
     PlainTopK,
-    Quantiles,
     Quantize,
-    RandomK,
-    RandTopK,
-    Sign,
-    Ternary,
     TopK,
 )
 from fltoolkit.codecs.base import walk
 from fltoolkit.codecs.stage import Stage
 from fltoolkit_research.codecs import (
+    DGC,
     DRIVE,
     EDEN,
+    QSGD,
+    STC,
+    BFloat16,
     ContextEntropy,
     Deflate,
+    Difference,
+    LloydMax,
     Narrow,
     PowerSGD,
+    Quantiles,
+    RandomK,
+    RandTopK,
     Rotate,
+    Sign,
+    Ternary,
     Zstd,
 )
 

@@ -24,22 +24,7 @@ from torch import nn
 from experiments.replications.adaptive import AdaptiveLevels, ByteBudget
 from fltoolkit import codecs
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import (
-    QSGD,
-    BFloat16,
-    Codec,
-    Difference,
-    ErrorFeedback,
-    Float8,
-    Half,
-    Only,
-    Pipeline,
-    Quantize,
-    RandTopK,
-    Sign,
-    TopK,
-)
-from fltoolkit.codecs.base import LinkState
+from fltoolkit.codecs import Codec, ErrorFeedback, Float8, Half, Only, Pipeline, Quantize, TopK
 from fltoolkit.data import Batches, load
 from fltoolkit.evaluation import evaluate
 from fltoolkit.federated import (
@@ -71,7 +56,17 @@ from fltoolkit.split import (
 )
 from fltoolkit.trees import Tree
 from fltoolkit_research import codecs as more_codecs
-from fltoolkit_research.codecs import ContextEntropy, Rotate, SameMask, SameMaskChannel
+from fltoolkit_research.codecs import (
+    QSGD,
+    BFloat16,
+    ContextEntropy,
+    Difference,
+    RandTopK,
+    Rotate,
+    SameMask,
+    SameMaskChannel,
+    Sign,
+)
 from fltoolkit_research.federated import AsyncServer, GaussianDP, fedasync, fedbuff
 from fltoolkit_research.leakage import Noise, NoPeek
 from fltoolkit_research.local_loss import train_local_loss
@@ -145,8 +140,7 @@ def exchanged(codec: Codec) -> list[dict[str, Any]]:
 def begun(codec: Codec) -> Any:
     """A codec at one end of a link."""
     codec = copy.deepcopy(codec)
-    if isinstance(codec, LinkState):
-        codec.start_link(SALT)
+    codec.start_link(SALT)
     return codec
 
 

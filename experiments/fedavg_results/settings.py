@@ -9,19 +9,9 @@ from typing import Any
 
 from experiments.runs import digest
 from fltoolkit import pack
-from fltoolkit.codecs import (
-    DGC,
-    QSGD,
-    STC,
-    Codec,
-    Difference,
-    ErrorFeedback,
-    Pipeline,
-    Quantize,
-    TopK,
-)
+from fltoolkit.codecs import Codec, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.trees import Tree
-from fltoolkit_research.codecs import ContextEntropy
+from fltoolkit_research.codecs import DGC, QSGD, STC, ContextEntropy, Difference
 
 BATCH_SIZE, COHORT = 10, 0.1  # B and C of the paper
 CHOSEN_ON, SEEDS = (10,), (0, 1, 2)  # where settings were chosen, and where they are confirmed
@@ -72,7 +62,7 @@ class Setting:
         }
 
 
-class Once:
+class Once(Codec):
     """A codec without memory in less time: what all clients are sent is encoded and decoded once.
 
     The messages and what arrives are the codec's own. All links share one, so that it can tell.

@@ -26,21 +26,10 @@ from experiments.replications.decoupled_momentum import demo, dion
 from experiments.replications.gossip import noloco, sparta
 from experiments.runs import Result, digest
 from fltoolkit import Channel
-from fltoolkit.codecs import (
-    BFloat16,
-    Codec,
-    ErrorFeedback,
-    Float8,
-    Half,
-    LloydMax,
-    Pipeline,
-    Quantize,
-    Sign,
-    TopK,
-)
+from fltoolkit.codecs import Codec, ErrorFeedback, Float8, Half, Pipeline, Quantize, TopK
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Fleet, Local
-from fltoolkit_research.codecs import ContextEntropy, PowerSGD
+from fltoolkit_research.codecs import BFloat16, ContextEntropy, LloydMax, PowerSGD, Sign
 from fltoolkit_research.federated import (
     AllGather,
     Exchange,
@@ -89,7 +78,8 @@ class Setting:
         """The same for the same run, whatever it is called."""
         what = {**asdict(task), "part": self.part, "seed": seed, "method": self.method}
         what |= {"optimizer": self.optimizer, "lr": self.rate, "inner_steps": self.inner_steps}
-        what |= {"codecs": _written(self.codecs), "exchange": repr(self.exchange)}
+        exchange = repr(self.exchange).replace("'server')", "'server', multicast=False)")  # once
+        what |= {"codecs": _written(self.codecs), "exchange": exchange}
         what |= {"outer": self.outer, "warm": self.warm, "by_role": self.by_role}
         what |= {"warm_codecs": _written(self.warm_codecs), "workers_here": self.workers}
         what |= {"steps_here": self.steps} | ({"whole_text": True} if self.whole_text else {})

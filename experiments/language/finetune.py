@@ -27,10 +27,10 @@ from experiments.language.split_adapters import TwoParts, adapted
 from experiments.null_rows import megabytes
 from experiments.runs import Result, Row, Runs, digest, gain_of, rows_of
 from fltoolkit import Channel, Party, evaluate, fedavg
-from fltoolkit.codecs import Codec, Difference, ErrorFeedback, LloydMax, Pipeline, Quantize
+from fltoolkit.codecs import Codec, ErrorFeedback, Pipeline, Quantize
 from fltoolkit.federated import Local
 from fltoolkit_research import pretrained
-from fltoolkit_research.codecs import EDEN, ContextEntropy
+from fltoolkit_research.codecs import EDEN, ContextEntropy, Difference, LloydMax
 from fltoolkit_research.data import partition_contiguous, speeches
 from fltoolkit_research.finetuning import FineTuned, full, lora
 from fltoolkit_research.intervals import mean_ci

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from experiments.runs import digest
-from fltoolkit.codecs import Codec, Float8, Pipeline, Quantize, RandTopK, TopK
-from fltoolkit_research.codecs import Rotate
+from fltoolkit.codecs import Codec, Float8, Pipeline, Quantize, TopK
+from fltoolkit_research.codecs import RandTopK, Rotate
 from fltoolkit_research.leakage import Noise
 
 POSITIVE = 8  # the rare class of the binary task: this digit against the nine others

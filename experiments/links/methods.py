@@ -12,12 +12,12 @@ from torch import nn
 
 from experiments.links.ahead import split_ahead
 from fltoolkit import SGD, Batches, Channel, Party, load, splitnn_mlp
-from fltoolkit.codecs import Codec, Difference, ErrorFeedback, Pipeline, Quantize
+from fltoolkit.codecs import Codec, ErrorFeedback, Pipeline, Quantize
 from fltoolkit.federated import Local, local_update
 from fltoolkit.history import Record
 from fltoolkit.split import Periodic, train_async, train_split
 from fltoolkit_engines.remote import RemoteGate, RemoteParty, absent
-from fltoolkit_research.codecs import ContextEntropy
+from fltoolkit_research.codecs import ContextEntropy, Difference
 
 CLIENT, SERVER = "client", "server"
 BATCH_SIZE, LR, SEED = 64, 0.05, 0

@@ -23,14 +23,14 @@ from experiments.null_rows import ALONE, ONE_BIT, SEND
 from experiments.replications.personal import AtHome
 from experiments.runs import Result
 from fltoolkit import Channel
-from fltoolkit.codecs import Codec, ErrorFeedback, Pipeline, Quantize, Sign
+from fltoolkit.codecs import Codec, ErrorFeedback, Pipeline, Quantize
 from fltoolkit.federated import Local
 from fltoolkit.federated.client import batch_indices, loss_of
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.workers import client_seed
 from fltoolkit.history import Record
 from fltoolkit.trees import Tree
-from fltoolkit_research.codecs import DRIVE
+from fltoolkit_research.codecs import DRIVE, Sign
 
 SERVER = "server"
 RATES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)

@@ -29,7 +29,7 @@ from experiments.replications.drift import feddyn, scaffold
 from experiments.replications.personal import AtHome, ditto, fedper, own_weights, worst_tenth
 from experiments.runs import Result
 from fltoolkit import SGD, Channel, Party, fedavg, load
-from fltoolkit.data import Dataset, partition_shards
+from fltoolkit.data import Dataset
 from fltoolkit.federated import Local
 from fltoolkit.federated.samples import Clients
 from fltoolkit.history import Record

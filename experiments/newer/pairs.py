@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from experiments.newer.report import command
 from experiments.newer.setting import SEEDS
-from fltoolkit.codecs import Codec, LloydMax, Pipeline, Quantize
+from fltoolkit.codecs import Codec, Pipeline, Quantize
 from fltoolkit.codecs.stage import (
     Parts,
     Stage,
@@ -29,8 +29,7 @@ from fltoolkit.codecs.stage import (
     take_symbols,
     with_side,
 )
-from fltoolkit.intervals import mean_ci
-from fltoolkit_research.codecs import EDEN, ContextEntropy, Rotate
+from fltoolkit_research.codecs import EDEN, ContextEntropy, LloydMax, Rotate
 from fltoolkit_research.intervals import mean_ci
 from fltoolkit_research.models import gpt
 

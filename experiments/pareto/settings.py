@@ -9,24 +9,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from experiments.null_rows import COMMONEST, MODEL_BACK, ONE_BIT, SEND, UNTRAINED, bits, sent_in
-from fltoolkit.codecs import (
+from fltoolkit.codecs import Codec, ErrorFeedback, Float8, Only, Pipeline, Quantize, TopK
+from fltoolkit.split import AlwaysA, BudgetGate, FreezeAfter, LossGate, Periodic
+from fltoolkit_research import Experiment, num_steps
+from fltoolkit_research.codecs import (
     DGC,
     QSGD,
     STC,
-    Codec,
+    ContextEntropy,
     Difference,
-    ErrorFeedback,
-    Float8,
-    Only,
-    Pipeline,
-    Quantize,
     RandTopK,
+    SameMask,
     Sign,
-    TopK,
 )
-from fltoolkit.split import AlwaysA, BudgetGate, FreezeAfter, LossGate, Periodic
-from fltoolkit_research import Experiment, num_steps
-from fltoolkit_research.codecs import ContextEntropy, SameMask
 from fltoolkit_research.pooled import Jpeg, Shrink
 
 NUM_CLIENTS, CUT_WIDTH = 10, 640

@@ -24,10 +24,10 @@ from experiments.replications.updates import (
 )
 from experiments.runs import Result
 from fltoolkit import SGD, Channel, Party, evaluate, splitnn_mlp
-from fltoolkit.codecs import STC, Codec, Difference, ErrorFeedback, Pipeline, Quantize
+from fltoolkit.codecs import Codec, ErrorFeedback, Pipeline, Quantize
 from fltoolkit.federated import Local, fedavg
 from fltoolkit.trees import Tree
-from fltoolkit_research.codecs import ContextEntropy
+from fltoolkit_research.codecs import STC, ContextEntropy, Difference
 from fltoolkit_research.leakage import Listener, explained_variance, train_decoder
 from fltoolkit_research.pooled import Shrink, lossless, lossless_nbytes, pool
 

@@ -21,9 +21,9 @@ from experiments.send_data.training import (
     standardized,
 )
 from fltoolkit import Channel
-from fltoolkit.codecs import STC, Difference, ErrorFeedback, Pipeline
+from fltoolkit.codecs import ErrorFeedback, Pipeline
 from fltoolkit.federated import Fleet, Local, fedavg
-from fltoolkit_research.codecs import ContextEntropy
+from fltoolkit_research.codecs import STC, ContextEntropy, Difference
 
 
 class Change(nn.Module):

@@ -1,6 +1,6 @@
 """How a tree becomes the bytes of a message, and back.
 
-    from fltoolkit.codecs import Quantize, TopK, Entropy, ErrorFeedback, Difference, Pipeline
+    from fltoolkit.codecs import Quantize, TopK, Entropy, ErrorFeedback, Pipeline
 
 What a stage of your own needs is in two files: ``from fltoolkit.codecs.stage import Stage, Parts,
 floats``, and `base` for a whole codec (docs/codecs.md, "A codec of your own").
@@ -11,15 +11,14 @@ A codec is a `Pipeline` of stages, or another codec in a wrapper. Read the room 
     stage       what travels from stage to stage, and what a stage is
     pipeline    stages one after the other, then a frame
     quantize    fewer bits per value, on evenly spaced levels
-    codebooks   fewer bits per value, on other levels: learned ones, small floats
-    sparse      fewer values: the largest, random ones, those that a mask names
-    coders      symbols and places become bytes without loss
+    floats      fewer bits per value: small floats
+    sparse      fewer values: the largest
+    places      which values are kept, and how a sparse entry travels
+    coders      symbols become bytes at a fixed width, without loss
+    entropy     frequent symbols and places take fewer bits than rare ones, without loss
     wrappers    what a codec remembers between messages: error feedback, exact small entries
-    difference  only what has changed since the last message
 
-Files that begin with an underscore are read last: `_places` (which values are kept), `_contexts`
-(adaptive models of symbols), `_range_coder` (one number after the other), `_lanes` (many coders in
-step), `_outer_products` (what rows and columns tell of a value).
+More codecs are in `fltoolkit_research.codecs`.
 """
 
 import lazy_loader as lazy

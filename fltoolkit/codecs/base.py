@@ -1,108 +1,80 @@
-"""What a channel asks of a codec, what a codec may offer besides, and the simplest codec.
+"""What a channel asks of a codec, and the codec that compresses nothing.
 
 Not here: stages in a row (pipeline.py), codecs around codecs (wrappers.py).
 
-A codec must have ``encode`` and ``decode`` (`Codec`). Each other ability is a small protocol of its
-own: memory between messages (`LinkState`), which values a message holds (`Masked`), sizes before a
-message is made (`Weighed`), and what the codec is made of (`Composed`).
+A codec is ``encode`` and ``decode`` and, if it remembers something between messages, the three
+methods of its `Memory`. All other methods answer questions, and have an answer already.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
 
-from fltoolkit.codecs.stage import Sizes, Stage, is_main
+from fltoolkit.codecs.stage import Memory, Sizes, Stage, is_main
 from fltoolkit.trees import Tree, dense_nbytes
 from fltoolkit.wire import pack, unpack
 
-__all__ = ["LinkState", "Masked", "Weighed", "walk", "weigh"]
+__all__ = ["walk"]
 
 
-@runtime_checkable
-class Codec(Protocol):
-    """What a `Channel` asks of a codec.
+class Codec(Memory):
+    """Turns a tree into the bytes of a message, and back: the base class of all codecs.
 
-    ``decode`` needs the bytes and the codec's own configuration, nothing else.
+    A codec of your own defines ``encode`` and ``decode``. ``decode`` needs the bytes and the
+    codec's own configuration, nothing else. Its ``repr`` is the call that makes an equal codec, as
+    that of a dataclass is.
 
-    >>> isinstance(Identity(), Codec), isinstance("a text", Codec)
-    (True, False)
+    >>> import torch
+    >>> class Halves(Codec):
+    ...     def encode(self, tree):
+    ...         return pack({name: x.half() for name, x in tree.items()})
+    ...     def decode(self, message):
+    ...         return {name: x.float() for name, x in unpack(message).items()}
+    >>> len(Halves().encode({"w": torch.zeros(1000)}))
+    2011
     """
 
     def encode(self, tree: Tree) -> bytes:
         """Turn a tree into a message."""
+        raise NotImplementedError(f"{type(self).__name__} has no encode")
 
     def decode(self, message: bytes) -> Tree:
         """Turn a message into the tree that the receiver computes with."""
-
-
-@runtime_checkable
-class LinkState(Protocol):
-    """A codec that keeps memory between messages, such as a residual or a random generator.
-
-    The channel calls ``start_link`` of the copy that each end of a link has, and saves and restores
-    its state together with the run.
-
-    >>> from fltoolkit.codecs import ErrorFeedback
-    >>> ErrorFeedback(Identity()).state_dict()
-    {'residual': {}, 'codec': {}}
-    """
-
-    def start_link(self, salt: int) -> None:
-        """Begin on one directed link, without memory; ``salt`` differs from link to link."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """What must be kept to go on later: tensors and plain values, in dicts."""
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved `state_dict`."""
-
-
-@runtime_checkable
-class Masked(Protocol):
-    """A codec that can tell which values of a tree a message holds.
-
-    >>> import torch
-    >>> from fltoolkit.codecs import Pipeline, TopK
-    >>> codec = Pipeline(TopK(0.5))
-    >>> codec.masks(codec.encode({"w": torch.tensor([1.0, -5.0])}))
-    {'w': tensor([False,  True])}
-    """
-
-    def masks(self, message: bytes) -> Tree:
-        """Names to bool tensors of the entries' shapes; an entry without a mask was sent whole."""
-
-
-@runtime_checkable
-class Weighed(Protocol):
-    """A codec that can tell how large its next message will be by other measures than its bytes.
-
-    >>> import torch
-    >>> Identity().weigh({"w": torch.zeros(100)})
-    Sizes(nominal=400.0, entropy=400.0)
-    """
-
-    def weigh(self, tree: Tree) -> Sizes | None:
-        """The sizes of the message of ``tree``; None if they are not known. Changes no state."""
-
-
-@runtime_checkable
-class Echoing(Protocol):
-    """A codec that can tell what a receiver makes of a message while it makes the message."""
+        raise NotImplementedError(f"{type(self).__name__} has no decode")
 
     def encode_and_decode(self, tree: Tree) -> tuple[bytes, Tree]:
-        """What ``encode`` returns, and what ``decode`` would make of it."""
+        """The message, and what a receiver makes of it; this may share memory with ``tree``.
 
+        A codec whose ``decode`` changes its memory must override it.
+        """
+        message = self.encode(tree)
+        return message, self.decode(message)
 
-@runtime_checkable
-class Composed(Protocol):
-    """A codec that is made of stages or of other codecs; see `walk`."""
+    def masks(self, message: bytes) -> Tree:
+        """Which values a message holds: bool tensors of the entries' shapes, by name.
+
+        An entry without a mask was sent whole.
+        """
+        return {}
+
+    def weigh(self, tree: Tree) -> Sizes | None:
+        """The size of the next message by other measures than its bytes; None: it is not known.
+
+        Changes no memory.
+        """
+        return None
 
     def parts(self) -> "Sequence[Codec | Stage]":
-        """What it is made of, in order."""
+        """What the codec is made of, in order; see `walk`."""
+        return ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and repr(self) == repr(other)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(unsafe_hash=True)  # not frozen, so that dataclasses may extend it
-class Identity:
+class Identity(Codec):
     """Full precision: the plain frame of wire.py. Lossless; carries NaN and infinity exactly.
 
     >>> import torch
@@ -119,34 +91,9 @@ class Identity:
         """The tree that `fltoolkit.wire.unpack` reads."""
         return unpack(message)
 
-    def masks(self, message: bytes) -> Tree:
-        """No masks: every entry was sent whole; see `Pipeline.masks`."""
-        return {}
-
     def weigh(self, tree: Tree) -> Sizes:
         """Both sizes are those of the values as they are."""
         return Sizes(float(dense_nbytes(tree)), float(dense_nbytes(tree)))
-
-
-def encode_and_decode(codec: Codec, tree: Tree) -> tuple[bytes, Tree]:
-    """The message, and what a receiver makes of it; this may share memory with ``tree``."""
-    if isinstance(codec, Echoing):
-        return codec.encode_and_decode(tree)
-    message = codec.encode(tree)
-    return message, codec.decode(message)
-
-
-def weigh(codec: Codec, tree: Tree) -> Sizes | None:
-    """The sizes of the message that ``codec`` would make of ``tree``; None if it cannot tell.
-
-    The codec's state does not change. A size that is not known stays empty in tables and figures.
-
-    >>> import torch
-    >>> from fltoolkit.codecs import Pipeline, Quantize
-    >>> weigh(Pipeline(Quantize(2)), {"h": torch.tensor([0.0, 0.0, 3.0, 3.0])})  # range: 8 bytes
-    Sizes(nominal=9.0, entropy=8.5)
-    """
-    return codec.weigh(tree) if isinstance(codec, Weighed) else None
 
 
 def walk(codec: "Codec | Stage") -> "Iterator[Codec | Stage]":
@@ -161,32 +108,19 @@ def walk(codec: "Codec | Stage") -> "Iterator[Codec | Stage]":
     Quantize
     """
     yield codec
-    if isinstance(codec, Composed):
+    if isinstance(codec, Codec):
         for part in codec.parts():
             yield from walk(part)
-
-
-def can_sum(codec: Codec) -> bool:
-    """True if a secure sum (`fltoolkit_research.secrecy`) may add messages before they are decoded.
-
-    All stages must have ``sums``: each sender uses the same levels and the same places, and no
-    coder follows.
-
-    >>> from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK
-    >>> can_sum(Identity()), can_sum(Pipeline(TopK(0.1), Quantize(8), Entropy()))
-    (False, False)
-    """
-    _, *stages = walk(codec)
-    return bool(stages) and all(isinstance(stage, Stage) and stage.sums for stage in stages)
 
 
 def check_codec(where: str, codec: object) -> None:
     """Raise TypeError if this is not a codec; ``where`` is how the caller wrote it."""
     if isinstance(codec, Stage):
         raise TypeError(f"{where}: needs a codec, and this is a stage. Write Pipeline({codec!r})")
-    if isinstance(codec, type) or not isinstance(codec, Codec):
+    if not isinstance(codec, Codec):
         raise TypeError(
-            f"{where}: needs a codec, an object with encode and decode, such as Pipeline(TopK(0.1))"
+            f"{where}: needs a codec, such as Pipeline(TopK(0.1)). A class of your own extends "
+            "fltoolkit.codecs.Codec, with encode and decode"
         )
 
 

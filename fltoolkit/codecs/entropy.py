@@ -234,6 +234,7 @@ class Entropy(BitPack):
     the lower bits are sent as they are. An entry that `BitPack` makes smaller is written as
     `BitPack` writes it.
 
+    >>> import torch
     >>> from fltoolkit.codecs import Pipeline, Quantize
     >>> x = {"w": torch.randn(10_000, generator=torch.Generator().manual_seed(0))}
     >>> [len(Pipeline(Quantize(4), *coder).encode(x)) for coder in ((), (Entropy(),))]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fltoolkit.codecs.base import check_names
+from fltoolkit.codecs.base import Codec, check_names
 from fltoolkit.codecs.coders import BitPack
 from fltoolkit.codecs.stage import (
     SEPARATOR,
@@ -22,9 +22,9 @@ from fltoolkit.codecs.stage import (
     Sizes,
     Stage,
     expect_finite,
-    floats,
     is_main,
     side,
+    weighed,
 )
 from fltoolkit.trees import Tree, check_finite, dense_nbytes
 from fltoolkit.wire import (
@@ -52,7 +52,7 @@ class Explanation(NamedTuple):
     entropy_bits: float  # entropy of the symbols if independent; other values at full width
 
 
-class Pipeline:
+class Pipeline(Codec):
     """Stages one after the other, then a frame: ``Pipeline(TopK(0.01), Quantize(8), Entropy())``.
 
     Each stage works on the result of the stage before: quantization after top-k gets the kept
@@ -133,28 +133,19 @@ class Pipeline:
         An entry without a mask was sent whole. Raises WireError for damaged bytes.
         """
         with at_most(most_values(len(message))):
-            return self._masks(self._received(message))
+            parts, masks = self._received(message), Tree()
+            for stage in reversed(self._stages):
+                masks = stage.masks(parts, masks)
+                parts = stage.undo(parts)
+            tree = self._leave(parts)
+        # a stage that changes shapes also mixes the values
+        return {n: m for n, m in masks.items() if n in tree and m.shape == tree[n].shape}
 
     def _received(self, message: bytes) -> Parts:
         """The parts in a message, without padding."""
         parts: Parts = dict(unpack(message))
         parts.pop(PADDING, None)
         return parts
-
-    def _masks(self, parts: Parts) -> Tree:
-        """Go through the stages from the last to the first, and combine their masks."""
-        masks: Tree = {}
-        for stage in reversed(self._stages):
-            own = stage.masks(parts)
-            if own and masks:  # a later stage left out some values that this one kept
-                ones = {name: mask.float() for name, mask in masks.items()}
-                own = {name: x.bool() for name, x in floats(stage.undo({**parts, **ones})).items()}
-            parts = stage.undo(parts)
-            masks = own or ({} if stage.mixes else masks)
-        tree = self._leave(parts)  # a stage that changes shapes also mixes the values
-        return {
-            name: m for name, m in masks.items() if name in tree and m.shape == tree[name].shape
-        }
 
     def explain(self, tree: Tree) -> list[Explanation]:
         """For teaching: what each stage returns, and its size by three measures.
@@ -168,7 +159,7 @@ class Pipeline:
         for stage in copy.deepcopy(self._stages):
             parts = stage.apply(parts)
             nbytes = len(pack(BitPack().pieces(parts)))
-            nominal, entropy = (8 * size for size in stage.weigh(parts))
+            nominal, entropy = (8 * size for size in weighed(parts))
             rows.append(Explanation(repr(stage), parts, nominal, nbytes, entropy))
         return rows
 
@@ -180,7 +171,7 @@ class Pipeline:
         parts = self._enter(tree)
         for stage in copy.deepcopy(stages):  # a copy draws the same numbers as the stage itself
             parts = stage.apply(parts)
-        return stage.weigh(parts)
+        return weighed(parts)
 
     def parts(self) -> tuple[Stage, ...]:
         """The stages."""
@@ -203,11 +194,6 @@ class Pipeline:
     def __repr__(self) -> str:
         return f"Pipeline({', '.join(map(repr, self.stages))})"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pipeline) and repr(self) == repr(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
     def _enter(self, tree: Tree) -> Parts:
         """Check names and values, and bring floating-point entries to float32."""
         check_tree(tree)
@@ -217,8 +203,7 @@ class Pipeline:
             parts[name] = tensor
             if tensor.is_floating_point():
                 parts[name] = values = tensor.detach().cpu().float().resolve_neg()
-                if not self._stages[0].checks_finite:
-                    check_finite(name, values)
+                check_finite(name, values)
                 if tensor.dtype != torch.float32:
                     parts[side(name, "dtype")] = torch.tensor(DTYPES.index(tensor.dtype)).byte()
         return parts

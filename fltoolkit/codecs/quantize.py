@@ -28,7 +28,6 @@ from fltoolkit.codecs.stage import (
     take_symbols,
     with_side,
 )
-from fltoolkit.trees import check_finite
 from fltoolkit.wire import WireError
 
 CHUNK = 1 << 16  # how many values are worked on at a time: they fit into the cache
@@ -52,7 +51,7 @@ def chunks(n: int, width: int) -> Iterator[tuple[slice, slice]]:
         yield slice(whole // width, whole // width + 1), slice(start, min(start + CHUNK, n))
 
 
-class _Grid(NamedTuple):
+class Levels(NamedTuple):
     """Evenly spaced levels, row by row: symbol q means base + (q - zero) * step.
 
     The formula is: symbol = floor((x - base) / step + zero + u), with u = 1/2 (nearest rounding) or
@@ -163,16 +162,10 @@ class Quantizer(Stage):
 
     def apply(self, parts: Parts) -> Parts:
         """Each float32 entry becomes `Symbols` of its shape."""
-        out, before = dict(parts), self.state_dict()
-        draw = self._start_message()
+        out, draw = dict(parts), self._start_message()
         for name, tensor in floats(parts).items():
             values = tensor.detach().contiguous().numpy(force=True).reshape(-1)
-            try:
-                symbols, info = self._quantize(values, tensor.shape, draw)
-            except FloatingPointError:
-                self.load_state_dict(before)  # no message, so its random numbers come next
-                check_finite(name, tensor)  # says which entry
-                raise
+            symbols, info = self._quantize(values, tensor.shape, draw)
             out[name] = Symbols(torch.from_numpy(symbols).reshape(tensor.shape), self.num_levels)
             out[side(name, self.what)] = torch.from_numpy(info)
         return out
@@ -192,7 +185,7 @@ class Quantizer(Stage):
         return out
 
 
-class _Random(RandomStage, Quantizer):
+class RandomQuantizer(RandomStage, Quantizer):
     """The common part of quantizers with random rounding: a new generator for each message."""
 
     def _start_message(self) -> Draw | None:
@@ -252,7 +245,7 @@ class PlainQuantize(Stage):
 
 
 @dataclass
-class Quantize(_Random):
+class Quantize(RandomQuantizer):
     """Evenly spaced levels from the smallest to the largest value: x becomes lo + q * step.
 
     step = (hi - lo) / (2^bits - 1). The error is at most step / 2 (nearest rounding) or below step
@@ -273,29 +266,12 @@ class Quantize(_Random):
     per: str | int = "tensor"
 
     what = "r"
-    checks_finite = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number("bits", self.bits, 1, 16)
         if self.per not in ("tensor", "channel"):
             check_number("per ('tensor', 'channel' or a block size)", self.per, 2)
-
-    def omega(self, n: int) -> float | None:
-        """None for nearest rounding, which is biased.
-
-        The variance of each value is at most step^2 / 4, that of lo and hi is 0, and (hi - lo)^2 is
-        at most 2 |x|^2. With ``per="channel"``, the bound is computed as if there were one channel.
-        """
-        return self._bound(n) if self.stochastic else None
-
-    def contraction(self, n: int) -> float | None:
-        """None for stochastic rounding, and where no bound is guaranteed."""
-        return None if self.stochastic or self._bound(n) >= 1 else 1 - self._bound(n)
-
-    def _bound(self, n: int) -> float:
-        width = min(n, self.per) if isinstance(self.per, int) else n
-        return max(width - 2, 0) / (2 * (self.num_levels - 1) ** 2)
 
     def _start_message(self) -> Draw | None:
         return super()._start_message() if self.stochastic else None
@@ -306,15 +282,13 @@ class Quantize(_Random):
             return min(self.per, n)
         return n // shape[0] if self.per == "channel" and len(shape) > 1 else n
 
-    def _grid(self, ranges: Array, width: int) -> _Grid:
+    def _grid(self, ranges: Array, width: int) -> Levels:
         lo, hi = ranges.astype(np.float64).T
-        return _Grid(lo, (hi - lo) / (self.num_levels - 1), width, self.num_levels)
+        return Levels(lo, (hi - lo) / (self.num_levels - 1), width, self.num_levels)
 
     def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
         width = self._width(shape)
         ranges = self._ranges(values, width)
-        if not np.isfinite(ranges).all():
-            raise FloatingPointError("NaN or infinite values cannot be quantized")
         return self._grid(ranges, width).symbols(values, draw), ranges
 
     def _ranges(self, values: Array, width: int) -> Array:
@@ -336,130 +310,6 @@ class Quantize(_Random):
         if not (info[:, 0] <= info[:, 1]).all():
             raise WireError("expected ranges from low to high")
         return self._grid(info, width).values(symbols)
-
-
-@dataclass
-class QSGD(_Random):
-    """Quantized SGD: |x_i| / |x| rounded stochastically to multiples of 1/levels, with its sign.
-
-    Each bucket of consecutive values has its own norm |x|, which travels as float32. Sign and level
-    are one symbol of 2 * levels + 1; zero stays zero. Unbiased.
-
-    Source: Alistarh et al. 2017, arXiv 1610.02132, section 3.1; s = levels, d = bucket.
-
-    >>> from fltoolkit.codecs import Pipeline
-    >>> codec = Pipeline(QSGD(levels=1))
-    >>> tree = {"w": torch.tensor([3.0, 4.0])}
-    >>> decoded = [codec.decode(codec.encode(tree))["w"] for _ in range(1000)]
-    >>> decoded[0], sum(decoded) / 1000
-    (tensor([0., 5.]), tensor([2.9300, 4.0400]))
-    """
-
-    levels: int  # 1 to 32767; smaller = more compression
-    bucket: int = 512
-    seed: int = 0
-
-    what = "n"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("levels", self.levels, 1, (1 << 15) - 1)
-        check_number("bucket", self.bucket, 1)
-
-    @property
-    def num_levels(self) -> int:
-        """Symbols from -levels to levels."""
-        return 2 * self.levels + 1
-
-    def omega(self, n: int) -> float:
-        """min(d / s^2, sqrt(d) / s), lemma 3.1 of the paper."""
-        d = min(n, self.bucket)
-        return min(d / self.levels**2, d**0.5 / self.levels)
-
-    def _grid(self, norms: Array, width: int) -> _Grid:
-        step = norms.astype(np.float64) / self.levels
-        return _Grid(np.zeros(len(step)), step, width, self.num_levels, zero=self.levels)
-
-    def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
-        width = min(self.bucket, len(values))
-        squares = np.zeros(-(-len(values) // width))
-        for rows, places in chunks(len(values), width):
-            x = values[places].reshape(rows.stop - rows.start, -1).astype(np.float64)
-            squares[rows] += np.einsum("ij,ij->i", x, x)
-        # a norm above float32 is replaced by the largest float32: unbiased, as it is >= all |x_i|
-        norms = np.minimum(np.sqrt(squares), FLOAT32_MAX).astype(np.float32)
-        return self._grid(norms, width).symbols(values, draw), norms
-
-    def _restore(self, symbols: Array, shape: torch.Size, info: Array) -> Array:
-        width = min(self.bucket, len(symbols))
-        expect(info, (-(-len(symbols) // width),), low=0)
-        return self._grid(info, width).values(symbols)
-
-
-@dataclass
-class Ternary(_Random):
-    """TernGrad: -s, 0 or s with s = max|x|, and s with probability |x_i| / s. Unbiased.
-
-    The paper's gradient clipping is not part of this stage: clip before sending if you want it.
-
-    Source: Wen et al. 2017, arXiv 1705.07878, equations 3 to 5.
-
-    >>> parts = Ternary().apply({"w": torch.tensor([4.0, -4.0, 0.0])})
-    >>> Ternary().undo(parts)["w"]
-    tensor([ 4., -4.,  0.])
-    """
-
-    seed: int = 0
-
-    what = "t"
-    num_levels: ClassVar[int] = 3
-
-    def omega(self, n: int) -> float:
-        """The worst case of s |x|_1 - |x|^2: one value s, and n - 1 values s / (sqrt(n) + 1)."""
-        return (n**0.5 - 1) / 2
-
-    def _grid(self, scale: Array, width: int) -> _Grid:
-        return _Grid(np.zeros(1), scale.astype(np.float64).reshape(1), width, 3, zero=1)
-
-    def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
-        scale = np.array(max(values.max(), -values.min()), np.float32)
-        return self._grid(scale, len(values)).symbols(values, draw), scale
-
-    def _restore(self, symbols: Array, shape: torch.Size, info: Array) -> Array:
-        expect(info, (), low=0)
-        return self._grid(info, len(symbols)).values(symbols)
-
-
-@dataclass
-class Sign(Quantizer):
-    """Scaled sign: each value becomes mean|x| with the value's sign, one bit for each value.
-
-    The result is biased: use `ErrorFeedback`. A zero counts as positive, since one bit has no third
-    state, and arrives as +mean|x|. A tensor of zeros only arrives exactly, because its mean is 0.
-
-    Source: Karimireddy et al. 2019, arXiv 1901.09847, algorithm 1.
-
-    >>> parts = Sign().apply({"w": torch.tensor([1.0, -5.0, 0.0])})
-    >>> Sign().undo(parts)["w"]
-    tensor([ 2., -2.,  2.])
-    """
-
-    what = "s"
-    num_levels: ClassVar[int] = 2
-
-    def contraction(self, n: int) -> float:
-        """|C(x)-x|^2 = (1-alpha) |x|^2, alpha = |x|_1^2 / (n |x|^2): at least 1/n, at most 1."""
-        return 1 / n
-
-    def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
-        parts = (values[places] for _, places in chunks(len(values), len(values)))
-        total = sum(float(np.abs(x).sum(dtype=np.float64)) for x in parts)
-        return (values >= 0).view(np.uint8), np.array(total / len(values), np.float32)
-
-    def _restore(self, symbols: Array, shape: torch.Size, info: Array) -> Array:
-        expect(info, (), low=0)
-        scale = info.astype(np.float64).reshape(1)
-        return _Grid(-scale, 2 * scale, len(symbols), 2).values(symbols)
 
 
 def expect(info: Array, shape: tuple[int, ...], low: float = -np.inf) -> None:

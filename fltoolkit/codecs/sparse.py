@@ -1,47 +1,22 @@
-"""Sparsification: send few of the values and say which: top-k, random-k and their relatives.
+"""Sparsification: send few of the values and say which: top-k.
 
-Not here: how places are found, and how values, places and shapes travel (_places.py); fewer bits
-per value (quantize.py); places as bits (coders.py).
+Here: `TopK`, and what all sparse stages share. Not here: how places are found, and how values,
+places and shapes travel (places.py); fewer bits per value (quantize.py); places as bits
+(coders.py).
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fltoolkit.arrays import Array
-from fltoolkit.codecs._places import (
-    PLACES,
-    Shape,
-    densify,
-    largest,
-    largest_in_rows,
-    put_back,
-    random_places,
-    received_places,
-    shapes_behind,
-    sparsify,
-    take,
-)
-from fltoolkit.codecs.quantize import FLOAT32_MAX
-from fltoolkit.codecs.stage import (
-    Indices,
-    Parts,
-    RandomStage,
-    Symbols,
-    floats,
-    side,
-    take_side,
-    with_side,
-)
-from fltoolkit.trees import Tree, check_finite, is_finite
-from fltoolkit.wire import WireError, check_num_values
-
-SEED, MEAN = "?|"  # names of side information: of RandomK and of STC
+from fltoolkit.codecs.places import Shape, densify, largest, put_back, received_places, sparsify
+from fltoolkit.codecs.stage import Parts, Stage
+from fltoolkit.trees import Tree
 
 
 def num_kept(fraction: float, n: int) -> int:
@@ -53,21 +28,13 @@ def num_kept(fraction: float, n: int) -> int:
     return max(1, round(fraction * n))
 
 
-def _check(parts: Parts) -> None:
-    for name, tensor in floats(parts).items():
-        check_finite(name, tensor)
-
-
-class _Sparse(RandomStage):
+class Sparse(Stage):
     """The common part of sparse stages: decoding, and the masks of what was sent."""
 
     fraction: float
     scope = "model"
-    checks_finite = True
-    _orders = False  # True: `_compress` only calls `largest`, which finds NaN by itself
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if isinstance(self.fraction, int):
             raise ValueError(
                 f"fraction={self.fraction!r} is a whole number: write 0.01 to keep one per cent, "
@@ -83,31 +50,17 @@ class _Sparse(RandomStage):
         """Whether values that are not sent arrive as zeros: not if all are kept."""
         return self.fraction < 1
 
-    def apply(self, parts: Parts) -> Parts:
-        """Return values, places and layout. Raises ValueError for NaN, which cannot be ordered."""
-        if not self._orders:
-            _check(parts)
-        try:
-            out = self._compress(parts)
-        except FloatingPointError:
-            _check(parts)  # says which entry
-            raise
-        return out
-
     def undo(self, parts: Parts) -> Parts:
         """Tensors of zeros, with the values that were sent at their places."""
         return densify(self._restore(parts), self.scope, self._allowed)
 
-    def _compress(self, parts: Parts) -> Parts:
-        """The parts that `apply` returns."""
-        raise NotImplementedError
-
-    def masks(self, parts: Parts) -> Tree:
+    def masks(self, parts: Parts, later: Tree) -> Tree:
         """Which coordinates were sent; see `Pipeline.masks`."""
         masks: Tree = {}
         received = received_places(self._restore(parts), self.scope, self._allowed)
-        for shapes, places in received.values():
-            masks.update(put_back(np.ones(len(places), bool), places, shapes))
+        for name, (shapes, places) in received.items():
+            kept = later[name].numpy() if name in later else np.ones(len(places), bool)
+            masks.update(put_back(kept, places, shapes))
         return masks
 
     def _restore(self, parts: Parts) -> Parts:
@@ -118,13 +71,9 @@ class _Sparse(RandomStage):
         """How many values may have been kept of tensors with these shapes."""
         return {num_kept(self.fraction, sum(map(math.prod, shapes)))}
 
-    def _draw(self) -> int:
-        """A random seed for the next message of this link, below 2**32."""
-        return int(self.draw_key().generate_state(1)[0])
-
 
 @dataclass
-class TopK(_Sparse):
+class TopK(Sparse):
     """Keep the values of largest magnitude, with their sign; the others arrive as zeros.
 
     Of n values, k = round(fraction * n) are kept, and at least 1. With scope "model", n counts the
@@ -141,16 +90,13 @@ class TopK(_Sparse):
     fraction: float  # larger = less compression
     scope: str = "model"
 
-    _orders = True
+    def apply(self, parts: Parts) -> Parts:
+        """Return values, places and layout."""
 
-    def _compress(self, parts: Parts) -> Parts:
-        return sparsify(
-            parts, self.scope, lambda tensors, n: largest(tensors, num_kept(self.fraction, n))
-        )
+        def choose(tensors: list[Tensor], n: int) -> tuple[Array, Array]:
+            return largest(tensors, num_kept(self.fraction, n))
 
-    def contraction(self, n: int) -> float:
-        """k / n; with scope "tensor", the least over all tensors."""
-        return num_kept(self.fraction, n) / n
+        return sparsify(parts, self.scope, choose)
 
 
 @dataclass
@@ -161,9 +107,9 @@ class PlainTopK(TopK):
     tensor([-3.,  2.])
     """
 
-    _orders = False
+    def apply(self, parts: Parts) -> Parts:
+        """Return values, places and layout."""
 
-    def _compress(self, parts: Parts) -> Parts:
         def choose(tensors: list[Tensor], n: int) -> tuple[Array, Array]:
             x = torch.cat([tensor.detach().flatten() for tensor in tensors])
             order = x.abs().argsort(descending=True, stable=True)  # of equal values the first
@@ -171,259 +117,3 @@ class PlainTopK(TopK):
             return places.numpy(), x[places].numpy()
 
         return sparsify(parts, self.scope, choose)
-
-
-@dataclass
-class RandomK(_Sparse):
-    """Keep k values at random places of the whole tree. Their places cost 4 bytes: a seed.
-
-    With ``unbiased=True`` the kept values are multiplied by n/k, so that the mean over many draws
-    is the tree. `ErrorFeedback` and `masked_mean` need ``unbiased=False``.
-
-    Source: Konečný et al. 2016, arXiv 1610.05492, "random mask"; Stich et al. 2018, arXiv
-    1809.07599.
-
-    >>> from fltoolkit.codecs import Pipeline
-    >>> codec = Pipeline(RandomK(0.5))
-    >>> [codec.decode(codec.encode({"w": torch.ones(4)}))["w"].tolist() for _ in range(2)]
-    [[2.0, 2.0, 0.0, 0.0], [2.0, 0.0, 2.0, 0.0]]
-    """
-
-    fraction: float  # larger = less compression
-    seed: int = 0
-    unbiased: bool = True
-
-    def _compress(self, parts: Parts) -> Parts:
-        """Return values, layout, and the seed from which the places are drawn."""
-        seed = self._draw()
-
-        def choose(tensors: list[Tensor], n: int) -> tuple[Array, Array]:
-            places = random_places(seed, n, num_kept(self.fraction, n))
-            return places, take(tensors, places)
-
-        out = sparsify(parts, "model", choose)
-        for name, values in floats(out).items():
-            places = out.pop(side(name, PLACES))
-            out[side(name, SEED)] = torch.from_numpy(np.array(seed, np.uint32).view(np.int32))
-            if self.unbiased and isinstance(places, Indices):
-                scaled = values * (places.size / values.numel())
-                out[name] = scaled.clamp(-FLOAT32_MAX, FLOAT32_MAX)  # finite, though biased there
-        return out
-
-    def omega(self, n: int) -> float | None:
-        """n / k - 1, if unbiased."""
-        return n / num_kept(self.fraction, n) - 1 if self.unbiased else None
-
-    def contraction(self, n: int) -> float | None:
-        """k / n, if biased."""
-        return None if self.unbiased else num_kept(self.fraction, n) / n
-
-    def _restore(self, parts: Parts) -> Parts:
-        """Draw the places again, from the seed in the message."""
-        out = dict(parts)
-        for name in with_side(parts, SEED):
-            seed, values = take_side(out, name, SEED, torch.int32), parts[name]
-            n = sum(map(math.prod, shapes_behind(parts, "model", name).values()))
-            check_num_values(n)
-            k = num_kept(self.fraction, n)
-            if not isinstance(values, Tensor) or values.numel() != k:  # before memory is allocated
-                raise WireError(f"entry {name!r}: expected {k} values, this codec's share of {n}")
-            places = random_places(int(seed) & 0xFFFF_FFFF, n, k)
-            out[side(name, PLACES)] = Indices(torch.from_numpy(places), n)
-        return out
-
-
-@dataclass
-class RandTopK(_Sparse):
-    """Randomized top-k of each row of activations: sometimes a smaller value is sent instead.
-
-    Of each row (last dimension, d values), k = round(fraction * d) values are kept, and at least 1.
-    They are picked one by one: with probability 1 - alpha one of the row's top k, otherwise one of
-    the others, none twice. While ``training`` is False, this is plain top-k of each row; the
-    receiver decodes both in the same way.
-
-    In the paper the gradient comes back at the same places: see `SameMask`.
-
-    Source: Zheng et al. 2023, arXiv 2305.18469.
-
-    >>> from fltoolkit.codecs import Pipeline
-    >>> codec = Pipeline(RandTopK(0.5, alpha=0.5))
-    >>> h = {"h": torch.tensor([[4.0, 0.5, -2.0, 1.0]])}
-    >>> [codec.decode(codec.encode(h))["h"].tolist() for _ in range(2)]
-    [[[0.0, 0.5, -2.0, 0.0]], [[4.0, 0.0, -2.0, 0.0]]]
-    """
-
-    fraction: float  # larger = less compression
-    alpha: float = 0.1  # 0.05 to 0.3 in the paper; 0 is plain top-k
-    seed: int = 0
-    training: bool = True
-
-    scope = "tensor"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.alpha <= 1:
-            raise ValueError(f"alpha={self.alpha}: a probability, from 0 to 1")
-
-    def _compress(self, parts: Parts) -> Parts:
-        random = np.random.Generator(np.random.SFC64(self._draw())) if self.training else None
-        return sparsify(parts, "tensor", lambda tensors, n: self._choose(tensors, random))
-
-    def _allowed(self, shapes: Sequence[Shape]) -> set[int]:
-        (shape,) = shapes
-        d = shape[-1] if shape else 1
-        return {math.prod(shape) // d * num_kept(self.fraction, d)}
-
-    def _choose(
-        self, tensors: list[Tensor], random: np.random.Generator | None
-    ) -> tuple[Array, Array]:
-        (tensor,) = tensors
-        d = tensor.shape[-1] if tensor.dim() else 1
-        k = num_kept(self.fraction, d)
-        chosen, rest = largest_in_rows(tensor, k)
-        if random is not None and k < d:
-            # first the number of picks from the rest, then which: the same as picking one by one
-            num_rest = random.binomial(k, self.alpha, size=len(chosen))
-            chosen, rest = random.permuted(chosen, axis=1), random.permuted(rest, axis=1)
-            width = min(k, d - k)
-            swapped = np.arange(width) < num_rest[:, None]
-            chosen[:, :width][swapped] = rest[:, :width][swapped]
-        places = (np.sort(chosen, axis=1) + d * np.arange(len(chosen))[:, None]).reshape(-1)
-        return places, take(tensors, places)
-
-
-@dataclass
-class STC(_Sparse):
-    """Sparse ternary compression: the signs of the whole tree's top k, and one magnitude for all.
-
-    Each kept value is replaced by its sign times the mean magnitude of the kept values. It costs 1
-    bit, plus its place. If fewer than k values are nonzero, some of the kept values are zeros: they
-    stay zeros (a third symbol), and the mean is that of the others. Wrap the pipeline in
-    `ErrorFeedback`.
-
-    Source: Sattler et al. 2019, arXiv 1903.02891, algorithm 1.
-
-    >>> from fltoolkit.codecs import Pipeline
-    >>> codec = Pipeline(STC(0.5))
-    >>> codec.decode(codec.encode({"w": torch.tensor([4.0, 0.1, -2.0, 0.0])}))
-    {'w': tensor([ 3.,  0., -3.,  0.])}
-    """
-
-    fraction: float  # larger = less compression
-
-    leaves_floats = False
-
-    def _compress(self, parts: Parts) -> Parts:
-        """Return the signs, their one magnitude, the places and the layout."""
-        out = TopK(self.fraction)._compress(parts)
-        for name, values in floats(out).items():
-            num_nonzero = int(values.count_nonzero())
-            mean = values.abs().sum(dtype=torch.float64) / max(num_nonzero, 1)
-            ternary = num_nonzero < values.numel()
-            signs = values.sign() + 1 if ternary else values > 0
-            out[name] = Symbols(signs.byte(), 3 if ternary else 2)
-            out[side(name, MEAN)] = mean.float()
-        return out
-
-    def contraction(self, n: int) -> float:
-        """The least of |top k|_1^2 / (k |x|^2).
-
-        It is k/n if all magnitudes are equal, and 1/k if one is much larger than all others.
-        """
-        k = num_kept(self.fraction, n)
-        return min(k / n, 1 / k)
-
-    def _restore(self, parts: Parts) -> Parts:
-        """Turn signs into values."""
-        out = dict(parts)
-        for name in with_side(parts, MEAN):
-            mean, signs = take_side(out, name, MEAN), parts[name]
-            if mean < 0:
-                raise WireError(f"entry {name!r}: expected a magnitude of 0 or more, found {mean}")
-            if not isinstance(signs, Symbols) or signs.num_levels not in (2, 3):
-                raise WireError(f"entry {name!r}: expected 2 or 3 kinds of signs")
-            step = 1 if signs.num_levels == 3 else 2
-            out[name] = (signs.values.float() * step - 1) * mean
-        return out
-
-
-@dataclass
-class DGC(_Sparse):
-    """Deep gradient compression: top-k, where values that are not sent collect momentum.
-
-    For each link and entry: u = momentum * u + g; v = v + u; the top k of v are sent, and u and v
-    are set to zero at their places (momentum factor masking). Since this stage has a memory, put
-    no `ErrorFeedback` around it, and use plain SGD at the receiver. What a later `Quantize` loses
-    is not sent again. The paper's gradient clipping is left to the sender.
-
-    Source: Lin et al. 2018, arXiv 1712.01887, algorithm 1 and section 3. There the top k are taken
-    from each tensor, and warm-up sends 25 %, 6.25 %, 1.56 % and 0.4 % in the first four epochs.
-
-    >>> from fltoolkit.codecs import Pipeline
-    >>> codec = Pipeline(DGC(0.5, momentum=0.0))
-    >>> gradient = {"w": torch.tensor([3.0, 2.0])}
-    >>> [codec.decode(codec.encode(gradient))["w"].tolist() for _ in range(2)]
-    [[3.0, 0.0], [0.0, 4.0]]
-    """
-
-    fraction: float  # larger = less compression
-    momentum: float = 0.9
-    warmup: tuple[float, ...] = ()  # the fractions of the first messages, one each
-    scope: str = "tensor"
-
-    sends_later = True
-
-    u: Tree = field(default_factory=dict, init=False, repr=False, compare=False)
-    v: Tree = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.warmup = tuple(self.warmup)
-        for fraction in self.warmup:
-            TopK(fraction)  # raises an error if it is not a fraction
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum={self.momentum}: 0 or more, and below 1")
-
-    def _compress(self, parts: Parts) -> Parts:
-        """Return values of v, places and layout; update u and v."""
-        u, v = {}, {}
-        for name, gradient in floats(parts).items():
-            before = self.u.get(name, torch.zeros_like(gradient))
-            if before.shape != gradient.shape:
-                raise ValueError(
-                    f"entry {name!r} has shape {tuple(gradient.shape)}, its momentum "
-                    f"{tuple(before.shape)}: one link carries one model"
-                )
-            u[name] = self.momentum * before + gradient.detach()
-            v[name] = self.v[name] + u[name] if name in self.v else u[name].clone()
-        fractions = (*self.warmup, self.fraction)
-        stage = TopK(fractions[min(self._messages, len(self.warmup))], self.scope)
-        try:
-            out = stage._compress({**parts, **v})
-        except FloatingPointError:
-            name = next(name for name, waiting in v.items() if not is_finite(waiting))
-            raise ValueError(
-                f"entry {name!r}: what waited grew infinite: has training diverged?"
-            ) from None
-        for name, sent in stage.masks(out).items():
-            u[name][sent] = v[name][sent] = 0
-        self.u, self.v, self._messages = {**self.u, **u}, {**self.v, **v}, self._messages + 1
-        return out
-
-    def start_link(self, salt: int) -> None:
-        """Begin on one link: without momentum, and with the warm-up."""
-        super().start_link(salt)
-        self.u, self.v = {}, {}
-
-    def state_dict(self) -> dict[str, Any]:
-        """The momentum u, the sums v that were not sent yet, and the number of messages."""
-        return {**super().state_dict(), "u": dict(self.u), "v": dict(self.v)}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved `state_dict`."""
-        super().load_state_dict(state)
-        self.u, self.v = dict(state["u"]), dict(state["v"])
-
-    def _allowed(self, shapes: Sequence[Shape]) -> set[int]:
-        n = sum(map(math.prod, shapes))
-        return {num_kept(fraction, n) for fraction in (*self.warmup, self.fraction)}

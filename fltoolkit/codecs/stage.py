@@ -87,7 +87,28 @@ class Sizes(NamedTuple):
     """The smallest possible size if symbols and places were independent of each other."""
 
 
-class Stage:
+class Memory:
+    """What a codec or a stage remembers between the messages of one directed link: here nothing.
+
+    A channel calls ``start_link`` of the copy that each end of a link has, and saves and restores
+    its state together with the run.
+    """
+
+    sends_later = False  # True: what one message leaves out is added to the next one
+    in_order = False  # True: decoding needs all messages before, each of them once and in order
+
+    def start_link(self, salt: int) -> None:
+        """Begin on one directed link, without memory; ``salt`` differs from link to link."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What must be kept to go on later: tensors and plain values, in dicts."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state_dict`."""
+
+
+class Stage(Memory):
     """One step of a `Pipeline`: `apply` on the way out, `undo` on the way in.
 
     A stage changes the main entries that are float32 tensors (see `floats`), may add side
@@ -106,11 +127,7 @@ class Stage:
     """
 
     leaves_floats = True  # False: `apply` leaves no floats, so only a coder may follow
-    mixes = False  # True: each value that `undo` restores depends on many, so no mask holds for it
-    sends_later = False  # True: what one message leaves out is added to the next one
     leaves_out = False  # True: values that are not sent arrive as zeros
-    checks_finite = False  # True: `apply` raises ValueError for NaN: no need to look before it
-    sums = False  # True: the symbols of several senders may be added first, and decoded afterwards
 
     def apply(self, parts: Parts) -> Parts:
         """Compress: take what the stage before made, and return what the next stage gets."""
@@ -120,46 +137,13 @@ class Stage:
         """Restore what `apply` was given, as well as the stage can."""
         raise NotImplementedError(f"{type(self).__name__} has no undo")
 
-    def undo_mean(self, parts: Parts, count: int) -> Parts:
-        """For a stage with ``sums``: the mean of ``count`` senders, whose symbols were added.
+    def masks(self, parts: Parts, later: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Which of the values that `undo` makes of ``parts`` were sent; see `Pipeline.masks`.
 
-        What else is in their messages must be the same for all of them. A linear stage leaves this
-        method as it is: it gets the mean of what it made, and `undo` of a mean is the mean.
+        ``later`` are the masks of ``parts`` themselves, from the stages after this one. They stay
+        as they are unless a stage moves, mixes or leaves out values.
         """
-        return self.undo(parts)
-
-    def masks(self, parts: Parts) -> dict[str, Tensor]:
-        """Which values a sparse stage sends, read from the parts of `undo`; see `Pipeline.masks`.
-
-        Empty if all values are sent.
-        """
-        return {}
-
-    def weigh(self, parts: Parts) -> Sizes:
-        """The sizes of the parts that this stage returns, before a coder turns them into bytes.
-
-        A stage overrides this only if its tensors hold less than they take in memory.
-        """
-        bits = [(_nominal_bits(part), _entropy_bits(part)) for part in parts.values()]
-        return Sizes(sum(n for n, _ in bits) / 8, sum(e for _, e in bits) / 8)
-
-    def omega(self, n: int) -> float | None:
-        """The omega of E|C(x)-x|^2 <= omega |x|^2 for n values; None: biased, or not known."""
-        return None
-
-    def contraction(self, n: int) -> float | None:
-        """The alpha of E|C(x)-x|^2 <= (1-alpha) |x|^2 for n values; None: none is guaranteed."""
-        return None
-
-    def start_link(self, salt: int) -> None:
-        """Begin on one directed link; a stage that draws random numbers mixes the salt in."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """What must be saved to go on later."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved `state_dict`."""
+        return later
 
 
 class RandomStage(Stage):
@@ -167,10 +151,10 @@ class RandomStage(Stage):
 
     The numbers depend only on the stage's ``seed``, the link's salt and the number of the message.
 
-    >>> from fltoolkit.codecs import QSGD
-    >>> stage = QSGD(levels=1)
-    >>> [stage.apply({"w": torch.tensor([3.0, 4.0])})["w"].values.tolist() for _ in range(3)]
-    [[1, 2], [2, 1], [1, 2]]
+    >>> from fltoolkit.codecs import Quantize
+    >>> stage, tree = Quantize(1, stochastic=True), {"w": torch.tensor([0.0, 1.0, 1.0, 2.0])}
+    >>> [stage.apply(tree)["w"].values.tolist() for _ in range(3)]
+    [[0, 1, 1, 1], [0, 0, 0, 1], [0, 0, 1, 1]]
     """
 
     seed = 0
@@ -242,6 +226,12 @@ def tensors_of(parts: Parts, dtype: torch.dtype) -> dict[str, Tensor]:
     """The main entries that are tensors of this dtype, also empty ones."""
     main = {name: part for name, part in parts.items() if is_main(name)}
     return {n: part for n, part in main.items() if isinstance(part, Tensor) and part.dtype == dtype}
+
+
+def weighed(parts: Parts) -> Sizes:
+    """The sizes of parts before a coder turns them into bytes."""
+    nominal, entropy = map(_nominal_bits, parts.values()), map(_entropy_bits, parts.values())
+    return Sizes(sum(nominal) / 8, sum(entropy) / 8)
 
 
 def _nominal_bits(part: Part) -> float:

@@ -8,16 +8,7 @@ from typing import Any
 
 import torch
 
-from fltoolkit.codecs.base import (
-    Codec,
-    LinkState,
-    Masked,
-    check_codec,
-    check_names,
-    encode_and_decode,
-    walk,
-    weigh,
-)
+from fltoolkit.codecs.base import Codec, check_codec, check_names, walk
 from fltoolkit.codecs.stage import SEPARATOR, Sizes, expect_finite, is_main
 from fltoolkit.trees import Tree, check_finite, dense_nbytes
 from fltoolkit.wire import WireError, check_tree, pack, unpack
@@ -25,44 +16,30 @@ from fltoolkit.wire import WireError, check_tree, pack, unpack
 __all__ = ["Wrapper"]
 
 
-class Wrapper:
+class Wrapper(Codec):
     """A codec around another one: the base class of all such codecs.
 
-    A subclass defines ``encode``, ``decode`` and ``weigh``. If it has memory of its own, it extends
-    ``start_link``, ``state_dict`` and ``load_state_dict``. If it takes other arguments besides the
-    codec, it overrides ``__repr__``. If it holds a second codec, it overrides ``parts``.
+    A subclass defines ``encode`` and ``decode``, and ``weigh`` if it changes the tree. If it has
+    memory of its own, it extends ``start_link``, ``state_dict`` and ``load_state_dict``. If it
+    takes other arguments besides the codec, it overrides ``__repr__``. If it holds a second codec,
+    it overrides ``parts``.
 
     >>> from fltoolkit.codecs import Pipeline, TopK
     >>> ErrorFeedback(Pipeline(TopK(0.01))).codec
     Pipeline(TopK(fraction=0.01, scope='model'))
     """
 
-    sends_later = False  # True: what one message leaves out is added to the next one
-    in_order = False  # True: decoding needs all messages before, each of them once and in order
-
     def __init__(self, codec: Codec):
         check_codec(f"{type(self).__name__}({codec!r})", codec)
         self.codec = codec
 
-    def encode(self, tree: Tree) -> bytes:
-        """Turn a tree into a message."""
-        raise NotImplementedError(f"{type(self).__name__} has no encode")
-
-    def decode(self, message: bytes) -> Tree:
-        """Turn a message into the tree that the receiver computes with."""
-        raise NotImplementedError(f"{type(self).__name__} has no decode")
-
     def masks(self, message: bytes) -> Tree:
-        """The masks of the inner codec; see `Pipeline.masks`. TypeError if it has none."""
-        if not isinstance(self.codec, Masked):
-            raise TypeError(
-                f"{self.codec!r} has no masks(message): it cannot tell which values it sent"
-            )
+        """The masks of the inner codec; see `Pipeline.masks`."""
         return self.codec.masks(message)
 
     def weigh(self, tree: Tree) -> Sizes | None:
-        """The sizes of the next message; None if the inner codec does not know them."""
-        raise NotImplementedError(f"{type(self).__name__} has no weigh")
+        """The sizes of the inner codec's message."""
+        return self.codec.weigh(tree)
 
     def parts(self) -> tuple[Codec, ...]:
         """The inner codec."""
@@ -71,25 +48,18 @@ class Wrapper:
     def start_link(self, salt: int) -> None:
         """Tell the inner codec that a link begins."""
         for codec in self.parts():
-            if isinstance(codec, LinkState):
-                codec.start_link(salt)
+            codec.start_link(salt)
 
     def state_dict(self) -> dict[str, Any]:
         """The inner codec's state."""
-        return self.codec.state_dict() if isinstance(self.codec, LinkState) else {}
+        return self.codec.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved `state_dict`."""
-        if isinstance(self.codec, LinkState):
-            self.codec.load_state_dict(state)
+        self.codec.load_state_dict(state)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.codec!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and repr(self) == repr(other)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 class ErrorFeedback(Wrapper):
@@ -124,7 +94,7 @@ class ErrorFeedback(Wrapper):
 
     def __init__(self, codec: Codec, decay: float = 1.0):
         super().__init__(codec)
-        if any(isinstance(part, Wrapper) and part.in_order for part in walk(codec)):
+        if any(part.in_order for part in walk(codec)):
             raise ValueError(
                 f"ErrorFeedback({codec!r}): the codec inside reads each message once, and sends "
                 "later what it leaves out now. Leave ErrorFeedback out"
@@ -140,7 +110,7 @@ class ErrorFeedback(Wrapper):
     def encode(self, tree: Tree) -> bytes:
         """Encode ``tree`` plus residual; remember what the receiver will not get."""
         wanted = self._wanted(tree)
-        message, sent = encode_and_decode(self.codec, wanted)
+        message, sent = self.codec.encode_and_decode(wanted)
         for name, tensor in wanted.items():
             if tensor.is_floating_point():
                 self.residual[name] = tensor.detach().cpu() - sent[name]
@@ -152,7 +122,7 @@ class ErrorFeedback(Wrapper):
 
     def weigh(self, tree: Tree) -> Sizes | None:
         """The sizes of the message of ``tree`` plus residual."""
-        return weigh(self.codec, self._wanted(tree))
+        return self.codec.weigh(self._wanted(tree))
 
     def _wanted(self, tree: Tree) -> Tree:
         """What the receiver should get: the tree plus what it did not get so far."""
@@ -238,7 +208,7 @@ class Only(Wrapper):
     def weigh(self, tree: Tree) -> Sizes | None:
         """The sizes of the large entries' message, plus the dense size of the exact entries."""
         large, exact = self._parted(tree)
-        if (sizes := weigh(self.codec, large)) is None:
+        if (sizes := self.codec.weigh(large)) is None:
             return None
         return Sizes(sizes.nominal + dense_nbytes(exact), sizes.entropy + dense_nbytes(exact))
 

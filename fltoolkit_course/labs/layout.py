@@ -8,8 +8,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from fltoolkit.plots.placing import Words
-
 from fltoolkit.plots.style import DARK_GREY
 from fltoolkit_course.labs.picture import MOST_SAMPLES, Axes, Picture, Sample
 from fltoolkit_course.plots.drawing import (

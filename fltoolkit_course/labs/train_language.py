@@ -11,20 +11,13 @@ from typing import Any
 import torch
 
 from fltoolkit import Channel, Party, evaluate
-from fltoolkit.codecs import (
-    Codec,
-    ErrorFeedback,
-    Identity,
-    LloydMax,
-    Pipeline,
-    Quantize,
-    TopK,
-)
+from fltoolkit.codecs import Codec, ErrorFeedback, Identity, Pipeline, Quantize, TopK
 from fltoolkit.codecs.stage import Stage
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Fleet, Local
 from fltoolkit.history import Record
 from fltoolkit_research.codecs import ContextEntropy
+from fltoolkit_research.codecs.codebooks import LloydMax
 from fltoolkit_research.data import Text
 from fltoolkit_research.federated import AllGather, diloco, muon_for
 from fltoolkit_research.models import generate, gpt

@@ -10,16 +10,17 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from fltoolkit.codecs.codebooks import Float8, LloydMax, Quantiles
 from fltoolkit.codecs.entropy import Entropy
+from fltoolkit.codecs.floats import Float8
 from fltoolkit.codecs.pipeline import Pipeline
-from fltoolkit.codecs.quantize import QSGD, Quantize, Sign, Ternary
-from fltoolkit.codecs.sparse import STC, RandomK, TopK
+from fltoolkit.codecs.quantize import Quantize
+from fltoolkit.codecs.sparse import TopK
 from fltoolkit.codecs.stage import Stage
 from fltoolkit_course.panels._sliders import LOOK, slider, steps
 from fltoolkit_course.plots.below_controls import BelowControls, find_ipywidgets
 from fltoolkit_course.plots.codec_report import describe_codec, draw_report
 from fltoolkit_course.plots.drawing import Graphic
+from fltoolkit_research.codecs import QSGD, STC, LloydMax, Quantiles, RandomK, Sign, Ternary
 from fltoolkit_research.codecs.rotate import DRIVE, EDEN, Rotate
 
 

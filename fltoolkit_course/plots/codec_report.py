@@ -131,7 +131,7 @@ def plot_values(report: CodecReport, ax: Axes | None = None) -> Axes:
     """Histograms of the values before and after the codec, with logarithmic counts.
 
     >>> import torch
-    >>> from fltoolkit.codecs.quantize import Sign
+    >>> from fltoolkit_research.codecs import Sign
     >>> ax = plot_values(describe_codec(torch.randn(100), Pipeline(Sign()), num_bins=10))
     >>> len(ax.patches), ax.get_xlabel()  # ten grey bars and ten blue ones
     (20, 'value')

@@ -1,13 +1,17 @@
-"""More codecs: rotations, low rank, narrow whole numbers.
+"""More codecs, for the gallery and for experiments; `fltoolkit.codecs` has those of the notebooks.
 
+Read them in any order; each file stands alone.
+
+    scales      quantizers around zero with a scale
+    codebooks   quantizers whose levels follow the data
     rotate      a random rotation before quantization
+    sparsifiers relatives of top-k: random places, signs only, momentum for what waits
+    same_mask   gradients at the places of the activations that they answer
     lowrank     a matrix as the product of two thin ones, rows in a fixed subspace
     narrow      whole numbers in as few bits as their range needs
     contexts    symbols and places by what rows, columns and neighbours say of them
     deflate     general compressors, for comparison
-    same_mask   gradients at the places of the activations that they answer
-
-The codecs of the course are in `fltoolkit.codecs`.
+    difference  only what has changed since the last message
 """
 
 import lazy_loader as lazy

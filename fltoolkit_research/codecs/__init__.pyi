@@ -1,6 +1,10 @@
+from .codebooks import BFloat16 as BFloat16
+from .codebooks import LloydMax as LloydMax
+from .codebooks import Quantiles as Quantiles
 from .contexts import ContextEntropy as ContextEntropy
 from .deflate import Deflate as Deflate
 from .deflate import Zstd as Zstd
+from .difference import Difference as Difference
 from .lowrank import PowerSGD as PowerSGD
 from .lowrank import Subspace as Subspace
 from .narrow import Narrow as Narrow
@@ -9,3 +13,10 @@ from .rotate import EDEN as EDEN
 from .rotate import Rotate as Rotate
 from .same_mask import SameMask as SameMask
 from .same_mask import SameMaskChannel as SameMaskChannel
+from .scales import QSGD as QSGD
+from .scales import Sign as Sign
+from .scales import Ternary as Ternary
+from .sparsifiers import DGC as DGC
+from .sparsifiers import STC as STC
+from .sparsifiers import RandomK as RandomK
+from .sparsifiers import RandTopK as RandTopK

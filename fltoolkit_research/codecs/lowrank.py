@@ -27,7 +27,7 @@ from fltoolkit.codecs.stage import (
     take_side,
     with_side,
 )
-from fltoolkit.trees import Tree, check_finite
+from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError, check_num_values, read_layout, write_layout
 
 SHAPE = "~"  # the name of the side information: the shape, written as in a frame's header (wire.py)
@@ -82,7 +82,6 @@ class PowerSGD(RandomStage):
         out, warm = dict(parts), {}
         random = np.random.Generator(np.random.SFC64(self.draw_key()))
         for name, tensor in floats(parts).items():
-            check_finite(name, tensor)
             if self._pays(tensor.shape):
                 matrix = tensor.detach().reshape(_sides(tensor.shape))
                 p, q = power_step(matrix, self._start(name, matrix.shape[1]), random)
@@ -175,7 +174,6 @@ class Subspace(Stage):
 
     rank: int  # larger = less compression
     seed: int = 0
-    mixes = True
 
     def __post_init__(self) -> None:
         check_number("rank", self.rank, 1)
@@ -185,7 +183,6 @@ class Subspace(Stage):
         """Return the coordinates, and the width."""
         out = dict(parts)
         for name, tensor in floats(parts).items():
-            check_finite(name, tensor)
             if tensor.dim() > 1 and self.rank < (width := tensor.shape[-1]) <= MAX_WIDTH:
                 basis = _directions(width, self.rank, self.seed)
                 rows = (tensor.detach().double() @ basis.t()).clamp_(-FLOAT32_MAX, FLOAT32_MAX)

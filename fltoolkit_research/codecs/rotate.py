@@ -50,7 +50,7 @@ import torch
 from torch import Tensor
 
 from fltoolkit.arrays import Array
-from fltoolkit.codecs.codebooks import count_reached, look_up, middles
+from fltoolkit.codecs.floats import look_up, middles
 from fltoolkit.codecs.quantize import FLOAT32_MAX, Draw, Quantizer, chunks, expect
 from fltoolkit.codecs.stage import (
     Parts,
@@ -61,7 +61,8 @@ from fltoolkit.codecs.stage import (
     side,
     take_side,
 )
-from fltoolkit.trees import check_finite, is_finite
+from fltoolkit.trees import Tree, is_finite
+from fltoolkit_research.codecs.codebooks import count_reached
 
 __all__ = ["SEED", "gaussian_levels"]
 
@@ -188,15 +189,10 @@ def _pieces(n: int) -> list[slice]:
 class _Rotating(RandomStage):
     """The common part of all stages here: the rotation of each entry, and its seed."""
 
-    mixes = True
-    checks_finite = True
-
     def apply(self, parts: Parts) -> Parts:
         """Rotate each float32 entry, which keeps its shape, and add the seed."""
         if SEED in parts:
             raise ValueError("these values are rotated already: one such stage is enough")
-        for name, tensor in floats(parts).items():
-            check_finite(name, tensor)
         seed = int(self.draw_key().generate_state(1)[0])
         out = dict(parts)
         for name, tensor in floats(parts).items():
@@ -218,6 +214,10 @@ class _Rotating(RandomStage):
             x = _within_float32(_rotate_back, y, _signs(int(seed) & 0xFFFF_FFFF, name, len(y)))
             out[name] = x.view(tensor.shape)
         return out
+
+    def masks(self, parts: Parts, later: Tree) -> Tree:
+        """None: each value depends on many that were sent."""
+        return {}
 
 
 @dataclass
@@ -279,16 +279,6 @@ class _Coded(_Rotating, Quantizer):
     unbiased: bool
 
     what = "g"
-
-    def contraction(self, n: int) -> float | None:
-        """1/2 for one bit and the scale of least error; else None.
-
-        With one bit, |C(y)-y|^2 = |y|^2 - |y|_1^2 / d. A value of y is a sum of z_i / sqrt(m) with
-        random signs, where z is the result of the step before. So its mean square is |z|^2 / m, and
-        its mean magnitude is at least sqrt(1/2) times the square root of this mean square
-        (Khintchine's inequality with the constant of Szarek 1976).
-        """
-        return 0.5 if self.bits == 1 and not self.unbiased else None
 
     def apply(self, parts: Parts) -> Parts:
         """Each float32 entry becomes `Symbols` of its shape, with scales; add the seed."""

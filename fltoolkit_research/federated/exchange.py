@@ -41,17 +41,15 @@ class ThroughServer:
 
     Args:
         server: the server's name in the ledger.
-        multicast: whether the message to all workers is counted once, or once for each.
     """
 
     server: str = "server"
-    multicast: bool = False
 
     def __call__(self, channel: Channel, trees: Mapping[str, Tree]) -> Tree:
         """The mean as every worker decodes it."""
         arrived = [channel.send(w, self.server, "update", tree) for w, tree in trees.items()]
         mean = weighted_mean(arrived, [1.0] * len(arrived))
-        return channel.broadcast(self.server, [*trees], "model", mean, multicast=self.multicast)
+        return channel.broadcast(self.server, [*trees], "model", mean)
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,6 @@ class Jpeg(Stage):
         check_number("quality", self.quality, 1, 95)
 
     leaves_floats = False
-    mixes = True
 
     def apply(self, parts: Parts) -> Parts:
         """Each entry of images becomes the bytes of its files."""

@@ -42,8 +42,6 @@ class Shrink(Stage):
         if not isinstance(self.factor, int) or self.factor < 2:
             raise ValueError(f"factor={self.factor!r}: give a whole number, 2 or more")
 
-    mixes = True
-
     def apply(self, parts: Parts) -> Parts:
         """Each entry of images becomes smaller images."""
         out = dict(parts)

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fltoolkit.codecs.base import Codec, can_sum, walk
+from fltoolkit.codecs.base import Codec, walk
 from fltoolkit.codecs.stage import (
     Parts,
     RandomStage,
@@ -35,7 +35,7 @@ from fltoolkit.codecs.stage import (
     take_symbols,
     with_side,
 )
-from fltoolkit.trees import check_finite
+from fltoolkit.trees import Tree, check_finite
 from fltoolkit.wire import WireError, check_num_values
 from fltoolkit_research.codecs.rotate import SEED, Rotate
 from fltoolkit_research.secrecy.keys import Integers
@@ -86,7 +86,6 @@ class _Fewer(Stage):
     seed: int
     round_: int
     sums = True
-    mixes = True
 
     def __post_init__(self) -> None:
         if not 0 < self.fraction <= 1:
@@ -113,6 +112,10 @@ class _Fewer(Stage):
                 raise WireError(f"entry {name!r}: expected {self._length(n)} values for {n}")
             out[name] = self._longer(y, self._draw(name, n), n).reshape(shape)
         return out
+
+    def masks(self, parts: Parts, later: Tree) -> Tree:
+        """None: each value depends on others that were sent."""
+        return {}
 
     def _length(self, n: int) -> int:
         return max(1, round(self.fraction * n))
@@ -233,7 +236,6 @@ class Grid(RandomStage):
     seed: int = 0
 
     leaves_floats = False
-    checks_finite = True
     sums = True
 
     def __post_init__(self) -> None:
@@ -301,7 +303,7 @@ class Summed:
     """A vector on its way through a codec that can sum: from values to whole numbers and back.
 
     Args:
-        codec: a pipeline of which each stage has ``sums``.
+        codec: a pipeline whose messages can be added; see `can_sum`.
         num_values: the length of the vectors.
         round_: the round, from which all clients draw the same places, signs and cells.
 
@@ -327,7 +329,7 @@ class Summed:
         values = torch.from_numpy(total.astype(np.int64))
         parts = {**self._known, "x": Symbols(values, count * (self.num_levels - 1) + 1)}
         for stage in reversed(self._stages):
-            parts = stage.undo_mean(parts, count)
+            parts = stage.undo_mean(parts, count) if isinstance(stage, Grid) else stage.undo(parts)
         mean = parts["x"]
         assert isinstance(mean, Tensor)
         return mean
@@ -343,12 +345,27 @@ class Summed:
         return {name: part for name, part in parts.items() if name != "x"}, symbols
 
 
+def can_sum(codec: Codec) -> bool:
+    """True if a secure sum may add the messages of a codec before they are decoded.
+
+    All stages must have ``sums = True``: each sender uses the same levels and the same places, and
+    no coder follows. The last one is a `Grid`.
+
+    >>> from fltoolkit.codecs import Pipeline, Quantize
+    >>> can_sum(Pipeline(SharedRotation(), Grid(4, top=0.1))), can_sum(Pipeline(Quantize(8)))
+    (True, False)
+    """
+    _, *stages = walk(codec)
+    summing = all(getattr(stage, "sums", False) for stage in stages)
+    return summing and any(isinstance(stage, Grid) for stage in stages)
+
+
 def check_can_sum(codec: Codec) -> None:
     """Raise ValueError for a codec whose messages cannot be added under a mask."""
-    if can_sum(codec) and any(isinstance(stage, Grid) for stage in walk(codec)):
+    if can_sum(codec):
         return
     _, *parts = walk(codec)
-    wrong = [repr(p) for p in parts if not (isinstance(p, Stage) and p.sums)] or [repr(codec)]
+    wrong = [repr(p) for p in parts if not getattr(p, "sums", False)] or [repr(codec)]
     raise ValueError(
         f"{codec!r} cannot be summed under a mask, because of {wrong[0]}: what it sends depends on "
         "one client's values alone, or does not end in whole numbers. Use SharedRotation, "

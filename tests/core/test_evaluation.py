@@ -8,10 +8,11 @@ from core.split.networks import assert_equal_weights, party, small_net, toy_data
 from torch import nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import Pipeline, RandTopK
+from fltoolkit.codecs import Pipeline
 from fltoolkit.data import load
 from fltoolkit.evaluation import evaluate, forward
 from fltoolkit.models import splitnn_mlp
+from fltoolkit_research.codecs import RandTopK
 
 
 def test_evaluation_leaves_no_trace():

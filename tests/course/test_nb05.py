@@ -5,8 +5,8 @@ import torch
 from course.answers import NAN, Case, Printed
 
 from fltoolkit.codecs import Entropy, Pipeline, Quantize
-from fltoolkit.codecs.quantize import QSGD, Ternary
 from fltoolkit_course.nb05 import notebook
+from fltoolkit_research.codecs import QSGD, Ternary
 
 PER_VALUE = 9.14284  # as the notebook finds it
 X = 255 * torch.rand(4000, generator=torch.Generator().manual_seed(1))

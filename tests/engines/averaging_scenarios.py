@@ -46,9 +46,7 @@ ROUND = Local(3, optimizer=ADAM, steps=2, keep_state=True)
 RUNS: dict[str, Callable[..., Iterator[dict]]] = {
     "ddp, server": partial(ddp, steps=4, local=STEP, exchange=ThroughServer()),
     "ddp, ring": partial(ddp, steps=4, local=STEP, exchange=Ring()),
-    "diloco, server": partial(
-        diloco, rounds=3, local=ROUND, exchange=ThroughServer(multicast=True)
-    ),
+    "diloco, server": partial(diloco, rounds=3, local=ROUND, exchange=ThroughServer()),
     "diloco, all to all": partial(diloco, rounds=3, local=ROUND, exchange=AllGather()),
     "streaming, server": partial(streaming_diloco, rounds=4, local=ROUND, stream=Stream(2)),
     "demo": partial(demo, steps=4, local=Local(3, optimizer=SGD, steps=1), chunk=8),

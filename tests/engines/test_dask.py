@@ -17,7 +17,7 @@ from torch import nn
 from experiments.replications.adaptive import ByteBudget
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
-from fltoolkit.codecs import QSGD, Difference, Entropy, ErrorFeedback, Pipeline, Quantize, TopK
+from fltoolkit.codecs import Entropy, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.federated import (
     Arrivals,
     Backlog,
@@ -33,6 +33,8 @@ from fltoolkit.federated import (
 )
 from fltoolkit.party import Party
 from fltoolkit_engines.dask import DaskChannel, _dealt
+from fltoolkit_research.codecs import QSGD, Difference
+from fltoolkit_research.links_in_files import LinksInFiles
 from fltoolkit_research.secrecy import Grid, SecureSum
 
 PATIENCE = 120.0  # far longer than anything takes, even on a busy machine
@@ -124,7 +126,8 @@ def test_a_run_that_goes_on_is_the_whole_run(dask, tmp_path):
     how = {"cohort": 3, "local": KEPT}
     whole = trained(Channel({"update": SPARSE}), workers(), rounds=4, **how)
     for rounds in (range(2), range(2, 4)):
-        channel = DaskChannel(dask, samples, {"update": SPARSE}, max_links=2, folder=tmp_path)
+        channel = DaskChannel(dask, samples)
+        channel.links = LinksInFiles({"update": SPARSE}, max_links=2, folder=tmp_path)
         model = network()
         parties = [Party("server", model), backlog := Backlog()]
         if rounds.start:

@@ -8,11 +8,12 @@ from torch import nn
 
 from fltoolkit import fedavg, pack
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import Difference, ErrorFeedback, Pipeline, Quantize, TopK
+from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.federated import Arrivals, Fleet, Local, Server, mean_of_senders
 from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.models import seeded
 from fltoolkit_engines import flower
+from fltoolkit_research.codecs import Difference
 
 
 def test_a_missing_flower_is_named(monkeypatch):

@@ -35,7 +35,6 @@ from experiments.runs import nats_above, read, rows_of
 from fltoolkit import advise
 from fltoolkit.codecs import Pipeline, Quantize, TopK, num_kept
 from fltoolkit.cost import ModelCost
-from fltoolkit.intervals import interval, mean_ci, paired
 from fltoolkit.units import amount
 from fltoolkit_course.plots import describe_codec
 from fltoolkit_research import (
@@ -50,6 +49,7 @@ from fltoolkit_research import (
     value_within,
 )
 from fltoolkit_research.codecs import ContextEntropy
+from fltoolkit_research.intervals import interval, mean_ci, paired
 
 pytestmark = pytest.mark.browser
 DATA = Path(__file__).parents[2] / "docs" / "explore" / "data"

@@ -6,10 +6,11 @@ from torch import nn
 
 from experiments.replications.adaptive import AdaptiveLevels, ByteBudget
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import QSGD, ErrorFeedback, Pipeline, Quantize, TopK
+from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.federated import Arrivals, Backlog, Local, LogNormal, Server, fedavg
 from fltoolkit.models import seeded
-from fltoolkit_research.codecs import ContextEntropy
+from fltoolkit_research.codecs import QSGD, ContextEntropy
+from fltoolkit_research.links_in_files import LinksInFiles
 
 
 def net():
@@ -92,8 +93,9 @@ def test_a_budget_too_small_for_the_way_down_is_an_error():
 @pytest.mark.parametrize("in_files", [False, True])
 def test_retuning_keeps_residuals(in_files, tmp_path):
     """Inputs = sent + residual over three fractions, as in one run; and the ledger goes on."""
-    bound = {"max_links": 1, "folder": tmp_path} if in_files else {}
-    channel, total, came = Channel({"update": sparse(0.5)}, **bound), 0.0, 0.0
+    channel, total, came = Channel({"update": sparse(0.5)}), 0.0, 0.0
+    if in_files:
+        channel.links = LinksInFiles(channel.codecs, max_links=1, folder=tmp_path)
     g = torch.Generator().manual_seed(0)
     for fraction in (0.5, 0.1, 0.02):
         channel.change_codec("update", sparse(fraction), keep=True)

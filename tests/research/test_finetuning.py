@@ -7,10 +7,11 @@ import torch
 from torch import nn
 
 from fltoolkit import Channel, fedavg
-from fltoolkit.codecs import Difference, ErrorFeedback, Pipeline, Quantize
+from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize
 from fltoolkit.federated import Local
 from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.models import seeded
+from fltoolkit_research.codecs import Difference
 from fltoolkit_research.finetuning import FineTuned, FullChange, full, lora
 from fltoolkit_research.models import gpt
 

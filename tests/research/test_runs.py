@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, load, splitnn_mlp
-from fltoolkit.codecs import Difference, Pipeline, Quantize, TopK
+from fltoolkit.codecs import Pipeline, Quantize, TopK
 from fltoolkit.data import Dataset
 from fltoolkit.models import seeded
 from fltoolkit.split import train_split
@@ -21,7 +21,7 @@ from fltoolkit_research import (
     records,
     run,
 )
-from fltoolkit_research.codecs import ContextEntropy
+from fltoolkit_research.codecs import ContextEntropy, Difference
 
 SMALL = {"num_samples": 200, "rounds": 1}
 

@@ -3,11 +3,11 @@
 import pytest
 from torch import nn
 
-from fltoolkit.codecs import DGC, Difference, ErrorFeedback, Float8, Only, Pipeline, Quantize, TopK
+from fltoolkit.codecs import ErrorFeedback, Float8, Only, Pipeline, Quantize, TopK
 from fltoolkit.codecs.stage import Parts, Stage
 from fltoolkit.split import BudgetGate, Decay, LossGate
 from fltoolkit_research import Experiment, allow, build, run
-from fltoolkit_research.codecs import ContextEntropy
+from fltoolkit_research.codecs import DGC, ContextEntropy, Difference
 from fltoolkit_research.text import read_call
 
 SMALL = {"num_samples": 200, "rounds": 1}

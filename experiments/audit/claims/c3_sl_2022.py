@@ -6,13 +6,14 @@ from torch import Tensor, nn
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, judged, spread, times
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, load, pack, splitnn_mlp, unpack
+from fltoolkit.codecs import Codec
 from fltoolkit.split import train_split
 from fltoolkit.trees import Tree
 
 SAMPLES, EPOCHS, BATCH_SIZE, WIDTH = 8000, 15, 64, 128
 
 
-class Bind:
+class Bind(Codec):
     """A codec: every ``num`` rows become one, each convolved in a circle with a key of its own.
 
     Decoding correlates with the same keys, which gives the rows back with the noise of the others.

@@ -5,8 +5,8 @@ from dataclasses import replace
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, judged, spread, times
 from experiments.audit.stored import method
-from fltoolkit.codecs import Pipeline, Sign
-from fltoolkit_research.codecs import ContextEntropy
+from fltoolkit.codecs import Pipeline
+from fltoolkit_research.codecs import ContextEntropy, Sign
 
 FLOAT32, FEEDBACK = method("FedAvg, float32"), method("EF-sign")
 

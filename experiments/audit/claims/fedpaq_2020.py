@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from experiments.audit.claim import Claim, Runs, judge_saving
 from experiments.audit.stored import method
-from fltoolkit.codecs import QSGD, Pipeline
+from fltoolkit.codecs import Pipeline
+from fltoolkit_research.codecs import QSGD
 
 FLOAT32 = method("FedAvg, float32")
 TWO_LEVELS = replace(FLOAT32, name="two levels", codecs={"update": Pipeline(QSGD(2))})

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from experiments.audit.claim import Claim, Runs, judge_saving
 from experiments.audit.stored import method
-from fltoolkit.codecs import QSGD, Pipeline
-from fltoolkit_research.codecs import ContextEntropy
+from fltoolkit.codecs import Pipeline
+from fltoolkit_research.codecs import QSGD, ContextEntropy
 
 COARSE = replace(
     method("FedPAQ + Entropy"),

@@ -7,9 +7,9 @@ from torch import nn
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, judged, spread
 from fltoolkit import load
-from fltoolkit.codecs import QSGD, Pipeline
+from fltoolkit.codecs import Pipeline
 from fltoolkit.models import splitnn_mlp
-from fltoolkit_research.codecs import ContextEntropy
+from fltoolkit_research.codecs import QSGD, ContextEntropy
 
 
 def measure(seed: int, quick: bool) -> Values:

@@ -2,9 +2,9 @@
 
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, judged, spread, times
-from fltoolkit.codecs import Pipeline, RandTopK, TopK
+from fltoolkit.codecs import Pipeline, TopK
 from fltoolkit_research import Experiment
-from fltoolkit_research.codecs import SameMask
+from fltoolkit_research.codecs import RandTopK, SameMask
 
 FRACTION = 16 / 128
 

@@ -9,8 +9,9 @@ from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, judged, spread
 from experiments.leakage.settings import TASKS
 from fltoolkit import SGD, Batches, Channel, Party, load, splitnn_mlp
-from fltoolkit.codecs import Codec, Pipeline, RandTopK, TopK
+from fltoolkit.codecs import Codec, Pipeline, TopK
 from fltoolkit.split import train_split
+from fltoolkit_research.codecs import RandTopK
 from fltoolkit_research.leakage import explained_variance, overhear, train_decoder
 
 CODECS = {"top-k 10%": Pipeline(TopK(0.1)), "RandTopK 10%": Pipeline(RandTopK(0.1))}

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from experiments.audit.claim import Claim, Finding, Runs, Verdict, spread, times
 from experiments.audit.stored import method
-from fltoolkit.codecs import Pipeline, Ternary
-from fltoolkit_research.codecs import ContextEntropy
+from fltoolkit.codecs import Pipeline
+from fltoolkit_research.codecs import ContextEntropy, Ternary
 
 FLOAT32 = method("FedAvg, float32")
 

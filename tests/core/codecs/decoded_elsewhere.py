@@ -19,8 +19,8 @@ import machines
 import torch
 from stored_runs import CODECS
 
-from fltoolkit.codecs import Difference, Pipeline, Quantize
-from fltoolkit_research.codecs import EDEN, PowerSGD, Rotate
+from fltoolkit.codecs import Pipeline, Quantize
+from fltoolkit_research.codecs import EDEN, Difference, PowerSGD, Rotate
 
 ALL = [
     *CODECS,

@@ -23,22 +23,12 @@ import torch
 from torch import Tensor
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import (
-    QSGD,
-    STC,
-    Codec,
-    ErrorFeedback,
-    Pipeline,
-    Quantize,
-    RandomK,
-    Sign,
-    TopK,
-)
+from fltoolkit.codecs import Codec, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.codecs.stage import Stage
 from fltoolkit.testing import normal
 from fltoolkit.trees import masked_mean
 from fltoolkit.wire import pack, unpack
-from fltoolkit_research.codecs import DRIVE
+from fltoolkit_research.codecs import DRIVE, QSGD, STC, RandomK, Sign
 
 # ===========================================================================  1. what arrives
 # Here an exhibit is a function from the tensor that was sent to the tensor that arrives.

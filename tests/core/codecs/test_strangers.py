@@ -8,21 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from fltoolkit.codecs import (
-    QSGD,
-    STC,
-    BFloat16,
-    BitPack,
-    Entropy,
-    Half,
-    LloydMax,
-    Only,
-    Pipeline,
-    Quantize,
-    RandomK,
-    Sign,
-    TopK,
-)
+from fltoolkit.codecs import BitPack, Entropy, Half, Only, Pipeline, Quantize, TopK
 from fltoolkit.codecs.coders import CODED
 from fltoolkit.codecs.stage import Symbols, side
 from fltoolkit.testing import normal
@@ -36,7 +22,19 @@ from fltoolkit.wire import (
     varint,
     write_layout,
 )
-from fltoolkit_research.codecs import EDEN, Deflate, PowerSGD, Rotate, Zstd
+from fltoolkit_research.codecs import (
+    EDEN,
+    QSGD,
+    STC,
+    BFloat16,
+    Deflate,
+    LloydMax,
+    PowerSGD,
+    RandomK,
+    Rotate,
+    Sign,
+    Zstd,
+)
 from fltoolkit_research.codecs.contexts import SMALL, read_grids
 
 HUGE = 1 << 27  # values: half a gigabyte
@@ -242,14 +240,6 @@ def test_every_stage_refuses_nan_and_infinity(stage, value):
             bad.view(-1)[-1] = value
             with pytest.raises(WireError, match=r"'w'|'\*'"):
                 stage.undo({**parts, name: bad})
-
-
-@pytest.mark.parametrize("stage", [TopK(0.5), RandomK(0.5), PowerSGD(1), Rotate()], ids=repr)
-def test_a_stage_by_itself_names_nan_and_passes_empty_tensors(stage):
-    with pytest.raises(ValueError, match="'w' holds NaN or infinite"):
-        stage.apply({"w": torch.tensor([[1.0, math.nan], [2.0, 3.0]])})
-    empty = {"w": torch.zeros(3, 0)}
-    assert stage.undo(stage.apply(empty))["w"].shape == (3, 0)
 
 
 @pytest.mark.parametrize("stage", [PowerSGD(2), Rotate(), EDEN(4)], ids=repr)

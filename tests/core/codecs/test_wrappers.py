@@ -9,8 +9,6 @@ import torch
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import (
-    Codec,
-    Difference,
     Entropy,
     ErrorFeedback,
     Half,
@@ -20,11 +18,11 @@ from fltoolkit.codecs import (
     Quantize,
     TopK,
 )
-from fltoolkit.codecs.base import Composed, LinkState, Masked, Weighed, walk
+from fltoolkit.codecs.base import walk
 from fltoolkit.codecs.wrappers import Wrapper
 from fltoolkit.testing import normal
 from fltoolkit.wire import WireError, pack, unpack
-from fltoolkit_research.codecs import DRIVE, PowerSGD
+from fltoolkit_research.codecs import DRIVE, Difference, PowerSGD
 
 WRAPPERS = [
     ErrorFeedback(Pipeline(Quantize(8))),
@@ -131,9 +129,7 @@ def test_one_nan_does_not_stay(codec):
 
 
 @pytest.mark.parametrize("codec", WRAPPERS, ids=repr)
-def test_every_wrapper_offers_all_that_a_codec_may_offer(codec):
-    for what in (Codec, LinkState, Masked, Weighed, Composed):
-        assert isinstance(codec, what)
+def test_every_wrapper_is_what_it_is_written_as(codec):
     assert codec == copy.deepcopy(codec) != Wrapper(codec.codec)
     again = copy.deepcopy(codec)
     again.load_state_dict(codec.state_dict())

@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.functional import nll_loss
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import Difference, ErrorFeedback, Identity, Only, Pipeline, Quantize, TopK
+from fltoolkit.codecs import ErrorFeedback, Identity, Only, Pipeline, Quantize, TopK
 from fltoolkit.federated import (
     Arrivals,
     Constant,
@@ -37,6 +37,7 @@ from fltoolkit.federated.workers import client_seed
 from fltoolkit.models import mcmahan_cnn, seeded
 from fltoolkit.party import SGD
 from fltoolkit.wire import pack
+from fltoolkit_research.codecs import Difference
 
 SIZES = [9, 30, 2, 17, 4, 12]
 BATCHES = Local(batch_size=4, lr=0.1, steps=1)

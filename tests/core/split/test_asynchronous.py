@@ -9,7 +9,7 @@ from core.split.digits_runs import DATA, _Planned, batches, parties, run, same, 
 
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
-from fltoolkit.codecs import BFloat16, Pipeline, Quantize, RandomK
+from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit.data import Batches, partition_iid
 from fltoolkit.split import (
     ActivationCache,
@@ -30,6 +30,7 @@ from fltoolkit.split import (
 )
 from fltoolkit.split.asynchronous import CachedClient, async_step
 from fltoolkit.split.uploads import Memory
+from fltoolkit_research.codecs import BFloat16, RandomK
 
 
 def states(records):

@@ -10,7 +10,7 @@ from course.labs.few_digits import TEXT, assert_repeated, per_record, picture_of
 from course.labs.few_digits import small_language as small
 
 from fltoolkit import Channel, Party, evaluate
-from fltoolkit.codecs import ErrorFeedback, Identity, LloydMax, Pipeline, Quantize, TopK
+from fltoolkit.codecs import ErrorFeedback, Identity, Pipeline, Quantize, TopK
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Local
 from fltoolkit_course.labs import LanguageLab
@@ -18,7 +18,7 @@ from fltoolkit_course.labs.board import Move
 from fltoolkit_course.labs.layout import lay_out
 from fltoolkit_course.labs.picture import Picture
 from fltoolkit_course.labs.train_language import LanguageTraining
-from fltoolkit_research.codecs import ContextEntropy
+from fltoolkit_research.codecs import ContextEntropy, LloydMax
 from fltoolkit_research.federated import AllGather, diloco
 from fltoolkit_research.models import gpt
 

@@ -9,9 +9,10 @@ import pytest
 import torch
 from course.panels.tensors import normal
 
-from fltoolkit.codecs import Entropy, ErrorFeedback, Pipeline, Quantize, RandomK, Sign, TopK
+from fltoolkit.codecs import Entropy, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit_course.plots import describe_codec, plot_bits, plot_values
 from fltoolkit_course.plots.codec_report import draw_report
+from fltoolkit_research.codecs import RandomK, Sign
 
 
 def test_a_report_by_hand() -> None:

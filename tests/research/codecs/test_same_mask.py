@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import STC, Entropy, Pipeline, Quantize, RandomK, RandTopK, TopK
+from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK
 from fltoolkit.links import Link
 from fltoolkit.testing import normal
 from fltoolkit.wire import WireError, pack
-from fltoolkit_research.codecs import SameMask, SameMaskChannel
+from fltoolkit_research.codecs import STC, RandomK, RandTopK, SameMask, SameMaskChannel
 
 
 def cut_channel(stage, *later):

@@ -8,9 +8,9 @@ from torch import nn
 from torch.nn.functional import nll_loss
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, Sign
+from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize
 from fltoolkit.federated import Local
-from fltoolkit_research.codecs import PowerSGD
+from fltoolkit_research.codecs import PowerSGD, Sign
 from fltoolkit_research.federated import AllGather, Ring, ThroughServer, ddp
 
 

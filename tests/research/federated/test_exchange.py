@@ -48,9 +48,6 @@ def test_bytes_of_each_topology(count):
     assert 2 * (count - 1) * size < ring.nbytes() < 2 * (count - 1) * size + 60 * count * count
     up = gather.totals(trees(count))()
     assert (up["nbytes_up"], up["nbytes_down"]) == (0, 0)
-    multicast = Channel()
-    ThroughServer(multicast=True)(multicast, trees(count))
-    assert multicast.nbytes(kind="model") == message
 
 
 def test_in_a_ring_everybody_talks_to_the_neighbour():

@@ -8,7 +8,7 @@ again, such as the server's model. Not here: `ErrorFeedback`, for messages that 
 from collections.abc import Mapping
 from typing import Any
 
-from fltoolkit.codecs.base import Codec, check_codec, encode_and_decode, weigh
+from fltoolkit.codecs.base import Codec, check_codec
 from fltoolkit.codecs.stage import Sizes, expect_finite
 from fltoolkit.codecs.wrappers import Wrapper
 from fltoolkit.trees import Tree, check_finite, is_finite
@@ -21,7 +21,7 @@ class Difference(Wrapper):
     ``known <- known + C(tree - known)``, which begins at zero; the receiver computes with
     ``known``. What C loses is part of the next difference, so this already is a form of error
     feedback: put no `ErrorFeedback` around it. Integer entries are sent whole. Memory: 4 bytes for
-    each parameter at either end of each link (``Channel(max_links=...)`` limits it). A client that
+    each parameter at either end of each link (`LinksInFiles` limits it). A client that
     is seldom drawn gets a large difference, which costs accuracy and not bytes.
 
     Every message must arrive, once and in order, as it does in a `Channel`. A message that is
@@ -40,8 +40,7 @@ class Difference(Wrapper):
 
     >>> import torch
     >>> from fltoolkit import Channel
-    >>> from fltoolkit.codecs import Pipeline
-    >>> from fltoolkit.codecs.quantize import Quantize
+    >>> from fltoolkit.codecs import Pipeline, Quantize
     >>> channel = Channel({"model": Difference(Pipeline(Quantize(1)))})
     >>> model = {"w": torch.tensor([0.0, 1.5, 4.0])}
     >>> [channel.send("server", "alice", "model", model)["w"].tolist() for _ in range(3)]
@@ -61,13 +60,17 @@ class Difference(Wrapper):
         """Encode the difference; remember what the receiver will hold."""
         codec, news = self._next(), self._news(tree)
         with bound_to(self.known, _OUT_OF_ORDER):
-            message, arrives = encode_and_decode(codec, news)
+            message, arrives = codec.encode_and_decode(news)
             known = self._added(arrives)
         for name, tensor in known.items():
             if tensor.is_floating_point() and not is_finite(tensor):
                 raise ValueError(f"entry {name!r}: {_TOO_LARGE}")
         self.known = known
         return message
+
+    def encode_and_decode(self, tree: Tree) -> tuple[bytes, Tree]:
+        """The message, and what the receiver then holds, which the sender knows."""
+        return self.encode(tree), dict(self.known)
 
     def decode(self, message: bytes) -> Tree:
         """Decode the difference, and return a copy of the tree that the receiver now holds."""
@@ -81,7 +84,7 @@ class Difference(Wrapper):
 
     def weigh(self, tree: Tree) -> Sizes | None:
         """The sizes of the message that holds the difference."""
-        return weigh(self._next(), self._news(tree))
+        return self._next().weigh(self._news(tree))
 
     def parts(self) -> tuple[Codec, ...]:
         """C, and the codec of the first message if it is another one."""

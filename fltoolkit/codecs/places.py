@@ -32,7 +32,6 @@ PLACES, LAYOUT = "@:"  # names of side information: see above
 SAMPLE = 16_384  # how many magnitudes are sampled to guess where the top k begin
 RUN = 8  # sampled values side by side: memory is read 16 floats at a time, so this is as fast
 BLOCK = 262_144  # how many values are worked on at a time: blocks stay in the cache
-MAGNITUDE = 0x7FFF_FFFF  # a float32 without its sign, read as an integer, sorts by magnitude
 TINY = np.int32(1).view(np.float32)  # the smallest magnitude that is not zero
 
 Shape = tuple[int, ...]
@@ -47,10 +46,9 @@ def largest(tensors: Sequence[Tensor], k: int) -> tuple[Array, Array]:
     come first are taken. Sorting everything is slow, and so is `torch.topk`. Instead: (1) a sample
     gives a magnitude that most likely a few more than k values reach; (2) one pass collects these
     values; (3) the top k are taken from them exactly. If step (2) finds fewer than k values, it is
-    repeated with a smaller magnitude, and in the end with all values that are not zero. Raises
-    FloatingPointError for NaN and infinity.
+    repeated with a smaller magnitude, and in the end with all values that are not zero.
     """
-    arrays = [_flat(tensor) for tensor in tensors]
+    arrays = [flat(tensor) for tensor in tensors]
     for floor in _floors(arrays, k):
         places, values = _collect(arrays, floor)
         if len(places) >= k:
@@ -65,18 +63,6 @@ def largest(tensors: Sequence[Tensor], k: int) -> tuple[Array, Array]:
     keep = magnitudes > threshold
     keep[np.flatnonzero(magnitudes == threshold)[: k - np.count_nonzero(keep)]] = True
     return places[keep], values[keep]
-
-
-def largest_in_rows(tensor: Tensor, k: int) -> tuple[Array, Array]:
-    """For each row: the columns of the k largest magnitudes, and all other columns; both sorted.
-
-    A row is the last dimension. Of values with equal magnitude, the first ones are taken.
-    """
-    d = tensor.shape[-1] if tensor.dim() else 1
-    magnitudes = (_flat(tensor).view(np.int32) & MAGNITUDE).reshape(-1, d).astype(np.int64)
-    ranks = (magnitudes << 32) - np.arange(d)  # no two are equal: the first value ranks higher
-    order = np.argpartition(ranks, d - k, axis=1)
-    return np.sort(order[:, d - k :], axis=1), np.sort(order[:, : d - k], axis=1)
 
 
 def _floors(arrays: Sequence[Array], k: int) -> Iterator[np.float32]:
@@ -103,18 +89,13 @@ def _floors(arrays: Sequence[Array], k: int) -> Iterator[np.float32]:
 
 
 def _collect(arrays: Sequence[Array], floor: np.float32) -> tuple[Array, Array]:
-    """The places and the values of all values whose magnitude is ``floor`` or more.
-
-    Raises FloatingPointError for NaN and infinity.
-    """
+    """The places and the values of all values whose magnitude is ``floor`` or more."""
     places, values, offset = [], [], 0
     positive, hit = np.empty(BLOCK, np.float32), np.empty(BLOCK, bool)
     for array in arrays:
         for start in range(0, array.size, BLOCK):
             block = array[start : start + BLOCK]
             np.abs(block, out=positive[: block.size])
-            if not positive[: block.size].max() < np.inf:  # while it is in the cache
-                raise FloatingPointError("NaN or infinite values cannot be ordered")
             np.greater_equal(positive[: block.size], floor, out=hit[: block.size])
             near = np.flatnonzero(hit[: block.size])
             values.append(block[near])
@@ -124,25 +105,9 @@ def _collect(arrays: Sequence[Array], floor: np.float32) -> tuple[Array, Array]:
     return np.concatenate(places), np.concatenate(values)
 
 
-def random_places(seed: int, n: int, k: int) -> Array:
-    """k random places of n, in ascending order. Each set of k places is equally likely.
-
-    Places are drawn with replacement until k different ones are found. If n - k is smaller than k,
-    the n - k places that are left out are drawn instead. The numbers are made from raw bits, which
-    numpy promises to keep the same in later versions.
-    """
-    bits = np.random.SFC64(seed)
-    wanted = min(k, n - k)
-    drawn = np.zeros(n, bool)
-    while missing := wanted - np.count_nonzero(drawn):
-        unit = (bits.random_raw(missing) >> np.uint64(12)) * 2.0**-52
-        drawn[(unit * n).astype(np.int64)] = True
-    return np.flatnonzero(drawn if wanted == k else ~drawn)
-
-
 def take(tensors: Sequence[Tensor], places: Array) -> Array:
     """The values at these places, which must be sorted."""
-    arrays = [_flat(tensor) for tensor in tensors]
+    arrays = [flat(tensor) for tensor in tensors]
     ends = np.cumsum([array.size for array in arrays])
     pieces = np.split(places, np.searchsorted(places, ends[:-1]))
     return np.concatenate(
@@ -161,7 +126,8 @@ def put_back(values: Array, places: Array, shapes: Mapping[str, Shape]) -> Tree:
     return tree
 
 
-def _flat(tensor: Tensor) -> Array:
+def flat(tensor: Tensor) -> Array:
+    """The values in one dimension."""
     return tensor.detach().reshape(-1).numpy()
 
 

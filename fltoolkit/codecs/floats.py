@@ -1,14 +1,12 @@
-"""Quantization to levels that are not evenly spaced.
+"""Small floats: an exponent and a few significant bits for each value.
 
-Here: codebooks that follow the data (`Quantiles`, `LloydMax`) and small floats (`Float8`, `Half`,
-`BFloat16`). Not here: evenly spaced levels (quantize.py).
+Here: `Float8` and its family, and float16 (`Half`). Not here: evenly spaced levels (quantize.py).
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -19,104 +17,6 @@ from fltoolkit.codecs.stage import Parts, Stage, check_number, expect_finite, fl
 from fltoolkit.wire import WireError
 
 MANY = 1 << 18  # with more values than this, the best bias of `Float8` is found by their classes
-
-
-class _Codebook(Quantizer):
-    """The common part of stages that send their levels as a sorted codebook.
-
-    Each value is replaced by the nearest level. Tensors with no more than 2^bits different values
-    are exact.
-    """
-
-    what = "c"
-
-    def __post_init__(self) -> None:
-        check_number("bits", self.bits, 1, 8)  # a larger codebook costs more than it saves
-
-    def _levels(self, ordered: Array) -> Array:
-        """At most num_levels levels for sorted values."""
-        raise NotImplementedError
-
-    def _quantize(self, values: Array, shape: torch.Size, draw: Draw | None) -> tuple[Array, Array]:
-        ordered = np.sort(values)
-        codebook = ordered[np.append(True, ordered[1:] > ordered[:-1])]
-        if len(codebook) > self.num_levels:
-            codebook = np.unique(self._levels(ordered).astype(np.float32))
-        exact = middles(codebook)
-        rounded = exact.astype(np.float32)  # rounded down, so that comparisons in float32 are exact
-        rounded = np.where(rounded > exact, np.nextafter(rounded, np.float32(-np.inf)), rounded)
-        return count_reached(values, rounded, np.greater), codebook
-
-    def _restore(self, symbols: Array, shape: torch.Size, info: Array) -> Array:
-        if info.ndim != 1 or not symbols.max() < len(info) <= self.num_levels:
-            raise WireError(f"expected a codebook for symbols up to {symbols.max()}")
-        return look_up(info, symbols)
-
-
-@dataclass
-class Quantiles(_Codebook):
-    """Non-uniform levels: the medians of 2^bits groups of equally many values.
-
-    All symbols are about equally frequent, so entropy coding gains nothing. The levels are close
-    together where values are dense. So `contraction` is None: if most values are -1 and a few are
-    large, the large ones may arrive as -1, too.
-
-    >>> parts = Quantiles(1).apply({"w": torch.tensor([1.0, 2.0, 3.0, 100.0, 101.0, 102.0])})
-    >>> Quantiles(1).undo(parts)["w"]
-    tensor([  2.,   2.,   2., 101., 101., 101.])
-    """
-
-    bits: int  # 1 to 8; smaller = more compression
-
-    def _levels(self, ordered: Array) -> Array:
-        return ordered[(2 * np.arange(self.num_levels) + 1) * len(ordered) // (2 * self.num_levels)]
-
-
-@dataclass
-class LloydMax(_Codebook):
-    """Non-uniform levels with the least squared error: k-means in one dimension.
-
-    The algorithm begins with one level, the mean of all values. Then it repeats, until there are
-    2^bits levels: it splits each group of values in two at the mean of the group, and then moves
-    each level to the mean of the values nearest to it, ``iterations`` times.
-
-    Source: Lloyd 1982, "Least squares quantization in PCM", method I; Max 1960; the start by
-    splitting is Linde, Buzo and Gray 1980's.
-
-    >>> parts = LloydMax(1).apply({"w": torch.tensor([1.0, 2.0, 3.0, 100.0])})
-    >>> LloydMax(1).undo(parts)["w"]
-    tensor([  2.,   2.,   2., 100.])
-    """
-
-    bits: int  # 1 to 8; smaller = more compression
-    iterations: int = 10
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("iterations", self.iterations, 0)
-
-    def contraction(self, n: int) -> float:
-        """1 for up to 2^bits values, which are exact, else the worst case.
-
-        Splitting m values at their mean takes at least 2/m off their squared error, ``bits`` times,
-        and nothing that follows adds error.
-        """
-        return 1.0 if n <= self.num_levels else 1 - (1 - 2 / n) ** self.bits
-
-    def _levels(self, ordered: Array) -> Array:
-        exact = ordered.astype(np.float64)
-        # the values of a level are side by side in ``exact``, so their starts are enough
-        starts = np.zeros(1, np.int64)
-        levels = _means(exact, starts)
-        for _ in range(2 * self.bits):  # more often than ``bits``, since empty groups are removed
-            if room := self.num_levels - len(starts):
-                starts = np.union1d(starts, _splits(exact, starts, levels)[:room])
-                levels = _means(exact, starts)
-                for _ in range(self.iterations):
-                    nearest = np.searchsorted(exact, middles(levels), "right")
-                    starts = np.unique(np.append(0, nearest[nearest < len(exact)]))
-                    levels = _means(exact, starts)
-        return levels
 
 
 @dataclass
@@ -157,17 +57,6 @@ class Float8(Quantizer):
     def num_levels(self) -> int:
         """2^(1 + exponent + mantissa), two of them zeros."""
         return 2 << (self.exponent + self.mantissa)
-
-    def contraction(self, n: int) -> float | None:
-        """For a searched bias; None where none is guaranteed.
-
-        With the largest bias that saturates nothing, the largest |x_i| is more than half the top
-        level. A value's error is at most 2^-(mantissa + 1) of it or, among the subnormals, half of
-        the finest step; the best bias does no worse. For values above float32's own subnormals.
-        """
-        finest = 2.0 ** (2 - (1 << self.exponent)) / ((2 << self.mantissa) - 1)  # step / top level
-        bound = 4.0 ** -(self.mantissa + 1) + (n - 1) * finest**2
-        return 1 - bound if self.bias == "search" and bound < 1 else None
 
     def _biases(self) -> range:
         """What fits into int8 and keeps the largest value within float32."""
@@ -281,51 +170,9 @@ class Half(_Narrow):
     dtype = torch.float16
 
 
-@dataclass
-class BFloat16(_Narrow):
-    """bfloat16: 8 significant bits and the range of float32; saturates instead of overflowing.
-
-    >>> parts = BFloat16().apply({"w": torch.tensor([0.1, 1e6])})
-    >>> BFloat16().undo(parts)["w"].tolist()
-    [0.10009765625, 999424.0]
-    """
-
-    dtype = torch.bfloat16
-
-    def contraction(self, n: int) -> float:
-        """A value that is normal in float32 has an error of at most 2^-8 of it."""
-        return 1 - 2.0**-16
-
-
-def count_reached(values: Array, bounds: Array, compare: Callable[..., Any]) -> Array:
-    """How many of at most 255 bounds each value reaches by ``compare``, as uint8."""
-    counts, memory = np.zeros(len(values), np.uint8), np.empty(CHUNK, bool)
-    for _, places in chunks(len(values), len(values)):
-        part, count = values[places], counts[places]
-        reached = memory[: len(part)]
-        for bound in bounds:  # so many quick comparisons are faster than a binary search
-            compare(part, bound, out=reached)
-            count += reached.view(np.uint8)
-    return counts
-
-
 def middles(levels: Array) -> Array:
     """Where the nearest level changes, as float64."""
     return (levels[1:].astype(np.float64) + levels[:-1]) / 2
-
-
-def _means(ordered: Array, starts: Array) -> Array:
-    """The mean of each group."""
-    return np.add.reduceat(ordered, starts) / np.diff(starts, append=len(ordered))
-
-
-def _splits(ordered: Array, starts: Array, means: Array) -> Array:
-    """Where each group begins to lie above its mean, groups of largest squared error first."""
-    wrong = ordered - np.repeat(means, np.diff(starts, append=len(ordered)))
-    errors = np.add.reduceat(wrong * wrong, starts)
-    splits = np.searchsorted(ordered, means, "right")
-    order = np.argsort(-errors, kind="stable")
-    return splits[order][errors[order] > 0]
 
 
 def look_up(levels: Array, symbols: Array) -> Array:

@@ -1,0 +1,69 @@
+"""Levels that follow the data, against their definitions and the known optimum."""
+
+import numpy as np
+import pytest
+import torch
+
+from fltoolkit.codecs import Quantize
+from fltoolkit.codecs.quantize import CHUNK
+from fltoolkit.codecs.stage import side
+from fltoolkit.testing import normal
+from fltoolkit_research.codecs import LloydMax, Quantiles
+
+MAX = torch.finfo(torch.float32).max
+TINY = 2.0**-149  # the least denormal
+
+
+def there_and_back(stage, tensor):
+    return stage.undo(stage.apply({"w": tensor}))["w"]
+
+
+def squared_error(stage, x):
+    return float(((there_and_back(stage, x) - x).double() ** 2).mean())
+
+
+@pytest.mark.parametrize("stage", [Quantiles(4), LloydMax(4), LloydMax(8), Quantiles(8)], ids=repr)
+def test_codebooks(stage):
+    x = normal(CHUNK + 100) ** 3
+    parts = stage.apply({"w": x})
+    codebook, symbols = parts[side("w", "c")], parts["w"].values
+    assert len(codebook) == 2**stage.bits
+    assert (codebook.diff() > 0).all()
+    nearest = (x[:3000, None].double() - codebook.double()).abs().min(1).values
+    got = (x[:3000].double() - codebook[symbols[:3000].long()].double()).abs()
+    assert torch.equal(got, nearest)
+
+
+@pytest.mark.parametrize("stage", [Quantiles(2), LloydMax(2)], ids=repr)
+def test_few_different_values_are_exact(stage):
+    up = np.nextafter(np.float32(1), np.float32(2))
+    x = torch.tensor([1.0, float(up), -MAX, TINY, 1.0, TINY])
+    assert torch.equal(there_and_back(stage, x), x)
+    neighbours = x[1] + torch.arange(4) * 2**-23  # what lies between them is no float32
+    assert torch.equal(there_and_back(stage, neighbours), neighbours)
+    assert len(stage.apply({"w": torch.full((9,), 3.0)})[side("w", "c")]) == 1
+
+
+def test_quantiles_are_equally_frequent():
+    counts = Quantiles(3).apply({"w": normal(8000)})["w"].values.bincount()
+    assert counts.min() > 850
+    assert counts.max() < 1150
+
+
+@pytest.mark.later
+def test_lloyd_max_is_near_the_known_optimum():
+    """Max 1960, table I, for N(0, 1): 0.1175 with 4 levels, 0.03454 with 8, 0.009497 with 16."""
+    x = normal(300_000)
+    for bits, optimum in [(2, 0.1175), (3, 0.03454), (4, 0.009497)]:
+        assert squared_error(LloydMax(bits, iterations=100), x) == pytest.approx(optimum, rel=0.02)
+        assert squared_error(LloydMax(bits), x) < 1.05 * optimum
+    for heavy in (x, x**3, torch.cat([x, torch.tensor([1e6])])):
+        errors = [squared_error(stage(4), heavy) for stage in (LloydMax, Quantiles, Quantize)]
+        assert errors[0] < 0.9 * min(errors[1:])
+    outliers = torch.cat([x[:100_000], torch.tensor([1e6, -1e5, 1e4])])  # cost three levels
+    assert squared_error(LloydMax(8), outliers) < 1.1 * squared_error(LloydMax(8), x[:100_000])
+    uniform = torch.rand(2, 1000, generator=torch.Generator().manual_seed(0))
+    halves = torch.cat([uniform[0], 10 + uniform[1]])  # each half becomes its mean
+    assert squared_error(LloydMax(1), halves) == pytest.approx(
+        float(uniform.var(1, correction=0).mean()), rel=1e-3
+    )
