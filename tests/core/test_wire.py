@@ -13,7 +13,6 @@ from fltoolkit.channel import Channel
 from fltoolkit.codecs import Entropy, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.wire import (
     DTYPES,
-    MAX_DIMENSIONS,
     MAX_ENTRIES,
     Pieces,
     Reader,
@@ -157,20 +156,18 @@ def freed():
 
 
 REFUSED = {
-    "of dtype complex64 (send torch.view_as_real(x))": torch.ones(2, dtype=torch.complex64),
-    "of dtype complex128 (send": torch.ones(2, dtype=torch.complex128).conj(),
-    "of dtype float8_e4m3fn": torch.ones(2).to(torch.float8_e4m3fn),
-    "of dtype quint8 (send x.dequantize())": torch.quantize_per_tensor(
-        torch.ones(2), 0.1, 0, torch.quint8
-    ),
-    "layout sparse_coo (send x.to_dense())": torch.eye(3).to_sparse(),
-    "layout sparse_csr (send x.to_dense())": torch.eye(3).to_sparse_csr(),
-    "layout nested (send its parts": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
-    "without values (its device is 'meta')": torch.ones(2, device="meta"),
-    "without values (its device is 'meta'): a": torch.ones(0, device="meta"),
-    "without values (its device is 'meta'): a message": torch.ones(2, device="meta").bfloat16(),
-    "without values (its device is 'cpu')": freed(),  # reading it would end the process
-    "UninitializedParameter whose values cannot be read": torch.nn.UninitializedParameter(),
+    "torch.complex64": torch.ones(2, dtype=torch.complex64),
+    "torch.complex128": torch.ones(2, dtype=torch.complex128).conj(),
+    "torch.float8_e4m3fn": torch.ones(2).to(torch.float8_e4m3fn),
+    "torch.quint8": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8),
+    "torch.sparse_coo": torch.eye(3).to_sparse(),
+    "torch.sparse_csr": torch.eye(3).to_sparse_csr(),
+    "torch.strided": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    "on meta": torch.ones(2, device="meta"),
+    "torch.float32, torch.strided, on meta": torch.ones(0, device="meta"),
+    "torch.bfloat16, torch.strided, on meta": torch.ones(2, device="meta").bfloat16(),
+    "on cpu: a message holds dense tensors with values": freed(),  # reading it ends the process
+    "UninitializedParameter": torch.nn.UninitializedParameter(),
 }
 
 
@@ -196,7 +193,7 @@ def test_every_other_kind_of_tensor_gets_one_error_that_names_it(words, codec):
 
 def test_inside_vmap_nothing_is_sent():
     """There a tensor stands for many: which one should travel?"""
-    with pytest.raises(TypeError, match="entry 'x' is a Tensor whose values cannot be read here"):
+    with pytest.raises(TypeError, match="entry 'x' is a Tensor of torch.float32"):
         torch.func.vmap(lambda x: (pack({"x": x}), x)[1])(torch.ones(2, 3))
 
 
@@ -325,8 +322,6 @@ def test_a_hostile_layout_is_an_error_or_entries(data, base):
 
 
 def test_what_no_layout_can_hold():
-    with pytest.raises(TypeError, match="'d' has 16 dimensions"):
-        write_layout((("d", torch.float32, (1,) * (MAX_DIMENSIONS + 1)),))
     with pytest.raises(WireError, match="offset 7: expected each name once"):
         read_layout(b"\x01h\x04" * 2, 7)
 
@@ -380,13 +375,6 @@ def test_a_memoryview_with_gaps_is_read():
     spaced = bytearray(2 * len(message))
     spaced[::2] = message
     assert same(unpack(memoryview(spaced)[::2]), {"h": torch.ones(3)})
-
-
-def test_a_lone_surrogate_in_a_name_is_named():
-    with pytest.raises(
-        TypeError, match=r"entry '\\udc80': a name must be Unicode text.*another name"
-    ):
-        pack({"\udc80": torch.zeros(1)})
 
 
 def test_the_number_of_entries_is_limited():

@@ -328,7 +328,7 @@ def test_what_is_no_codec_is_refused_at_once():
     [
         ({"w": [1.0, 2.0]}, "'w' is list"),
         ({"w": np.zeros(3)}, "'w' is ndarray"),
-        ({"w": torch.zeros(3, dtype=torch.complex64)}, "'w' is of dtype complex64"),
+        ({"w": torch.zeros(3, dtype=torch.complex64)}, "'w' is a Tensor of torch.complex64"),
         ({3: torch.zeros(3)}, "3: names are strings"),
         (torch.zeros(3), "not a Tensor"),
     ],

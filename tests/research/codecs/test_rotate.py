@@ -357,15 +357,8 @@ def test_nearly_unbiased_for_large_tensors_even_sparse_ones(stage):
 
 @pytest.mark.later
 def test_a_handful_of_values_is_not_unbiased():
-    """Why no omega is stated."""
     _, off, chance = moments([DRIVE()], torch.tensor([1.0, 0.5]), 200)
     assert off > 100 * chance
-    assert (
-        DRIVE().omega(100)
-        is DRIVE().contraction(100)
-        is EDEN(4, unbiased=False).contraction(100)
-        is None
-    )
 
 
 @pytest.mark.later
@@ -374,8 +367,7 @@ def test_one_bit_contracts(n):
     stage, shape = DRIVE(unbiased=False), torch.eye(n, 1)[:, 0]
     for x in (shape, shape.flip(0), torch.ones(n), shape + shape.flip(0), normal(n) ** 3):
         wrong = error(stage, x, num_messages=60)
-        assert wrong <= 1 - stage.contraction(n) + 0.06  # chance
-    assert EDEN(1, unbiased=False).contraction(n) == stage.contraction(n) == 0.5
+        assert wrong <= 0.5 + 0.06  # chance
 
 
 def test_half_is_reached():
