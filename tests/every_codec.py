@@ -1,6 +1,6 @@
 """The codecs that go through the conformance suite, and that tools/fuzz.py gives forged messages.
 
-A new codec is added here, once. (stored_runs.py has those of version 0.1.0, whose bytes are kept.)
+A new codec is added here, once. (stored_runs.py has those whose bytes are kept.)
 """
 
 from typing import Any

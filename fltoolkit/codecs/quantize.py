@@ -1,8 +1,8 @@
 """Quantization: fewer bits for each value.
 
-Here: evenly spaced levels (`PlainQuantize` to be read and `Quantize` to be used, `QSGD`, `Ternary`)
-and one bit (`Sign`). Not here: levels of other kinds (codebooks.py), fewer values (sparse.py),
-symbols as bits (coders.py).
+Here: evenly spaced levels (`PlainQuantize` to be read and `Quantize` to be used), and what all
+quantizers share. Not here: small floats (floats.py), fewer values (sparse.py), symbols as bits
+(coders.py).
 
 On the way back, a stage restores the entries that have its own side information, and does not touch
 the others.

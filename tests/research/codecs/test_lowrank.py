@@ -314,16 +314,6 @@ def test_what_would_not_become_shorter_is_passed_on(shape):
     assert torch.equal(parts["w"], normal(*shape))
 
 
-def test_a_subspace_at_both_sides_of_a_cut_is_a_layer_of_the_network():
-    """The gradient that arrives has no part outside the subspace, as behind a linear layer U."""
-    stage = Subspace(2)
-    h = normal(4, 6).requires_grad_()
-    u = stage.apply({"w": torch.eye(6)})["w"]
-    (h @ u @ u.t()).square().sum().backward()
-    g = 2 * there_and_back(stage, h.detach())  # at the receiver
-    assert torch.allclose(there_and_back(stage, g), h.grad, atol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -8,7 +8,7 @@ import pytest
 import torch
 from every_codec import ROTATING, for_conformance
 
-from fltoolkit.codecs import Pipeline, Quantize, TopK
+from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit.codecs.quantize import CHUNK
 from fltoolkit.codecs.stage import side
 from fltoolkit.models import mcmahan_cnn
@@ -89,35 +89,6 @@ def test_hadamard_takes_one_dimension():
 
 
 # ----------------------------------------------------------------------------------- the rotation
-
-
-def matrix_of(n, seed=0):
-    """R, column by column: what the first message of a stage makes of each unit vector."""
-    columns = [rotated(Rotate(seed), unit) for unit in torch.eye(n)]
-    return torch.stack(columns, dim=1).double()
-
-
-@pytest.mark.parametrize("n", SIZES)
-def test_it_is_two_steps_of_signs_and_hadamard(n):
-    """The picture in the docstring, as matrices; the signs are those that R itself shows."""
-    m = 1 << (n.bit_length() - 1)
-    h = torch.stack([hadamard_plain(row) for row in torch.eye(m, dtype=torch.float64)])
-    eye = torch.eye(n, dtype=torch.float64)
-    found = matrix_of(n)
-    torch.testing.assert_close(found @ found.T, eye, rtol=0, atol=1e-6)
-    h_first, h_last = eye.clone(), eye.clone()
-    h_first[:m, :m] = h
-    h_last[-m:, -m:] = h
-    # undo the second H, and D' = diag(1, s') remains, times what the first step made
-    half = h_last @ found  # D' H_first D
-    first = (half @ half.T).diag().sqrt()
-    torch.testing.assert_close(first, torch.ones(n, dtype=torch.float64), rtol=0, atol=1e-6)
-    signs = half / torch.where(h_first == 0, torch.nan, h_first)  # s'_i s_j where H is not zero
-    there = ~signs.isnan()
-    torch.testing.assert_close(signs[there].abs(), torch.ones_like(signs[there]), atol=1e-5, rtol=0)
-    rows, columns = signs[:m, :m].sign(), half[:m, :m]
-    assert torch.linalg.matrix_rank(rows) == 1  # an outer product of two rows of signs
-    torch.testing.assert_close(columns.abs(), h.abs(), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("n", [*SIZES, 4096, 5000, CHUNK + 1])
@@ -239,28 +210,6 @@ def test_rotation_helps_where_values_are_spiky_and_not_where_they_are_normal():
     assert error(Quantize(1), spiky) < 1.2
     assert error(Pipeline(Rotate(), Quantize(1)), spiky) > 5
     assert error(DRIVE(unbiased=False), spiky) < 0.4
-
-
-def test_rotation_destroys_what_the_entropy_coder_lives_on():
-    """Rows that learned nothing: cheap as they are, as dear as all others when rotated."""
-    x = normal(200, 300)
-    x[::2] *= 1e-3
-
-    def nbytes(*stages):
-        return len(Pipeline(*stages).encode({"w": x}))
-
-    packed = nbytes(Quantize(4))
-    assert nbytes(Quantize(4), ContextEntropy()) < 0.45 * packed
-    assert nbytes(Rotate(), Quantize(4), ContextEntropy()) > 0.6 * packed
-
-
-def test_after_top_k_zeros_stay_zeros():
-    x = normal(40, 50)
-    codec = Pipeline(TopK(0.1), Rotate(), Quantize(8))
-    out = codec.decode(codec.encode({"w": x}))["w"]
-    assert (out != 0).sum() <= 200
-    kept = x.abs() >= x.abs().flatten().kthvalue(1801).values
-    assert torch.allclose(out[kept], x[kept], atol=0.1)
 
 
 # --------------------------------------------------------------------------------- DRIVE and EDEN
