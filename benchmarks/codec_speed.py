@@ -90,19 +90,19 @@ CODECS = {
     "Quantize(8, stochastic)": Pipeline(Quantize(8, stochastic=True)),
     "Quantize(4)": Pipeline(Quantize(4)),
     "TopK(0.01)": Pipeline(TopK(0.01)),
-    "Quantize(8), Entropy": Pipeline(Quantize(8), ContextEntropy()),
-    "Quantize(8, stochastic), Entropy": Pipeline(Quantize(8, stochastic=True), ContextEntropy()),
-    "Quantize(4), Entropy": Pipeline(Quantize(4), ContextEntropy()),
-    "TopK(0.01), Quantize(8), Entropy": Pipeline(TopK(0.01), Quantize(8), ContextEntropy()),
+    "Quantize(8), contexts": Pipeline(Quantize(8), ContextEntropy()),
+    "Quantize(8, stochastic), contexts": Pipeline(Quantize(8, stochastic=True), ContextEntropy()),
+    "Quantize(4), contexts": Pipeline(Quantize(4), ContextEntropy()),
+    "TopK(0.01), Quantize(8), contexts": Pipeline(TopK(0.01), Quantize(8), ContextEntropy()),
 }
 MORE = {
     "Half": Pipeline(Half()),
     "Float8": Pipeline(Float8()),
     "QSGD(4)": Pipeline(QSGD(4)),
-    "Ternary, Entropy": Pipeline(Ternary(), ContextEntropy()),
+    "Ternary, contexts": Pipeline(Ternary(), ContextEntropy()),
     "Sign": Pipeline(Sign()),
     "TopK(0.1)": Pipeline(TopK(0.1)),
-    "STC(0.01), Entropy": Pipeline(STC(0.01), ContextEntropy()),
+    "STC(0.01), contexts": Pipeline(STC(0.01), ContextEntropy()),
     "RandomK(0.01)": Pipeline(RandomK(0.01)),
     "Quantize(8), Deflate": Pipeline(Quantize(8), Deflate()),
     "Rotate, Quantize(8)": Pipeline(Rotate(), Quantize(8)),
@@ -185,7 +185,7 @@ def measure(num_values: int, repeats: int) -> None:
             f"  (a fresh one: {fresh:.2f})"
         )
     for text in codecs:
-        if "Entropy" in text and text in CODECS:
+        if "contexts" in text and text in CODECS:
             way = min(speed(text), speed(f"decode {text}"))
             verdict = "yes" if way >= ENTROPY_MB else "no"
             print(f"{text:38s}at least {ENTROPY_MB} MB/s both ways: {way:5,.0f}  {verdict}")

@@ -1,8 +1,9 @@
-"""How few bits, and how fast: Entropy compared with other lossless coders, on real updates.
+"""How few bits, and how fast: our entropy coders and other lossless ones, on real updates.
 
+    python -m benchmarks.entropy_coders --digits           # the table of docs/codecs.md
     python -m benchmarks.entropy_coders                    # all situations, about four minutes
     python -m benchmarks.entropy_coders --situations 2     # only the first ones
-    python -m benchmarks.entropy_coders --coders nncodec "range coder"   # only these and ours
+    python -m benchmarks.entropy_coders --coders nncodec Entropy   # only these and ContextEntropy
     python -m benchmarks.entropy_coders --situations 1 --coders "plain Entropy"   # no constriction
 
 All coders get the same symbols of the same updates: 8, 4 and 2 bits per value (``s`` stochastically
@@ -20,10 +21,10 @@ charged to it. It is optional, and its requirements would replace torch, so inst
     pip install --no-deps nncodec      # needs a C++ compiler
 
 Speed is process CPU time, the least of three runs (nncodec, lzma and deflate: of one), one thread,
-in MB/s of float32. The last table shows how many of nncodec's bits ours takes, and how many times
-faster it is, on McMahan's CNN and on the small new networks (where calls, not symbols, take most of
-our time). The constants in codecs/_contexts.py were chosen on other seeds of McMahan's CNN and of
-other networks on MNIST and digits; the situations called new took no part in that.
+in MB/s of float32. The last table shows how many of nncodec's bits `ContextEntropy` takes, and how
+many times faster it is, on McMahan's CNN and on the small new networks (where calls, not symbols,
+take most of our time). The constants of `ContextEntropy` were chosen on other seeds of McMahan's
+CNN and of other networks on MNIST and digits; the situations called new took no part in that.
 """
 
 import argparse
@@ -31,18 +32,18 @@ import lzma
 import math
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fltoolkit.codecs import BitPack, Entropy, Quantize, TopK
-from fltoolkit.codecs.entropy import Plain
+from fltoolkit.codecs import BitPack, Entropy, Pipeline, Quantize, TopK, entropy
 from fltoolkit.codecs.stage import Indices, Part, Symbols, side
 from fltoolkit.data import load
 from fltoolkit.models import mcmahan_cnn, seeded, splitnn_mlp
-from fltoolkit_research.codecs import Deflate, Zstd
+from fltoolkit_research.codecs import ContextEntropy, Deflate, Zstd, contexts
 from fltoolkit_research.codecs.contexts import _contexts as contexts
 
 STAGES: dict[str, Quantize | TopK] = {
@@ -80,43 +81,22 @@ def unlzma(coded: dict[str, Tensor]) -> None:
         BitPack().undo({side("w", "#"): torch.frombuffer(bytearray(raw), dtype=torch.uint8)})
 
 
-def plain() -> Coder:
-    """Entropy without ``constriction``: its range coder in Python."""
+def plain(coder: BitPack) -> Coder:
+    """A coder without ``constriction``: its range coder in Python."""
 
     def with_it(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def call(parts: Any) -> Any:
-            chosen, contexts.range_coder = contexts.range_coder, lambda: Plain
+            chosen = entropy.range_coder
+            entropy.range_coder = contexts.range_coder = lambda: entropy.Plain
             try:
                 return work(parts)
             finally:
-                contexts.range_coder = chosen
+                entropy.range_coder = contexts.range_coder = chosen
 
         return call
 
-    stage = ours(Entropy())
+    stage = ours(coder)
     return stage._replace(encode=with_it(stage.encode), decode=with_it(stage.decode))
-
-
-def range_coder() -> Coder:
-    """``constriction`` alone: one call per tensor, with the frequencies of its symbols."""
-    from constriction import stream
-
-    def encode(parts: dict[str, Part]) -> list[tuple[np.ndarray, Any, int]]:
-        out = []
-        for symbols in filter(len, map(np.ravel, integers(parts))):
-            symbols = symbols - symbols.min()
-            model = stream.model.Categorical(
-                np.bincount(symbols, minlength=2).astype(float), perfect=False
-            )
-            encoder = stream.queue.RangeEncoder()
-            encoder.encode(symbols, model)
-            out.append((encoder.get_compressed(), model, len(symbols)))
-        return out
-
-    def decode(coded: list[tuple[np.ndarray, Any, int]]) -> list[np.ndarray]:
-        return [stream.queue.RangeDecoder(words).decode(model, n) for words, model, n in coded]
-
-    return Coder(encode, decode, lambda coded: sum(4 * len(words) for words, _, _ in coded))
 
 
 def nncodec(best: bool) -> Coder:
@@ -170,8 +150,9 @@ def coders(only: list[str] | None) -> dict[str, Coder]:
         found["zstd"] = ours(Zstd())
     except ImportError as error:
         print(error)
-    found["range coder"] = range_coder()
-    found["plain Entropy"] = plain()
+    found["Entropy"] = ours(Entropy())
+    found["plain Entropy"] = plain(Entropy())
+    found["plain contexts"] = plain(ContextEntropy())
     found["lzma"] = ours(Lzma(), 1)._replace(decode=unlzma)
     try:
         found |= {"nncodec quick": nncodec(False), "nncodec": nncodec(True)}
@@ -179,7 +160,7 @@ def coders(only: list[str] | None) -> dict[str, Coder]:
         print("no nncodec here: pip install --no-deps nncodec (needs a C++ compiler)")
     if only is not None:
         found = {name: coder for name, coder in found.items() if name in only}
-    return {**found, "Entropy": ours(Entropy())}
+    return {**found, "ContextEntropy": ours(ContextEntropy())}
 
 
 def train(model: nn.Module, x: Tensor, y: Tensor, steps: int, batch: int, seed: int) -> None:
@@ -272,7 +253,7 @@ def measure(
     count = sum(p.values.numel() for p in coded.values())
     bits, times = {"order 0": order0(coded) / count}, {}
     for name, coder in found.items():
-        given = parts if name.startswith(("nncodec", "range coder")) else coded
+        given = parts if name.startswith("nncodec") else coded
         message = coder.encode(given)
         bits[name] = 8 * coder.nbytes(message) / count
         times[name] = tuple(
@@ -304,17 +285,40 @@ def compare(ratios: dict[str, list[tuple[float, float, float]]]) -> None:
         )
 
 
+def digits_table() -> None:
+    """Bytes of whole messages, and CPU milliseconds to encode and to decode them, as Markdown."""
+    client = update(small_cnn(300), load("digits"), False, 10, 300)
+    stages = {f"{bits} bits": (Quantize(bits),) for bits in (8, 4, 2)}
+    stages |= {"the largest 5 %": (TopK(0.05),), "these in 8 bits": (TopK(0.05), Quantize(8))}
+    print(
+        "| update of 40,374 values | `BitPack` | `Entropy` | `ContextEntropy` |\n|---|---|---|---|"
+    )
+    for name, first in stages.items():
+        cells = []
+        for coder in (BitPack(), Entropy(), ContextEntropy()):
+            codec = Pipeline(*first, coder)
+            message = codec.encode(client)
+            times = (partial(codec.encode, client), partial(codec.decode, message))
+            encode, decode = (1e3 * seconds(work, 9) for work in times)
+            cells.append(f"{len(message):,} bytes, {encode:.1f} + {decode:.1f} ms")
+        print(f"| {name} | {' | '.join(cells)} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--situations", type=int, default=7, help="how many of the 7")
     parser.add_argument("--coders", nargs="*", help="only these beside ours")
+    parser.add_argument("--digits", action="store_true", help="only our coders, on digits")
     args = parser.parse_args()
     torch.set_num_threads(1)
+    if args.digits:
+        digits_table()
+        return
     found = coders(args.coders)
     columns = ["order 0", *found]
     ratios: dict[bool, dict[str, list[tuple[float, float, float]]]] = {True: {}, False: {}}
     speeds: dict[str, list[Any]] = {kind: [] for kind in STAGES}
-    heads = "".join(f"{name:>14s}" for name in columns)
+    heads = "".join(f"{name:>15s}" for name in columns)
     for number, (title, updates) in enumerate(situations()):
         if number == args.situations:
             break
@@ -323,18 +327,18 @@ def main() -> None:
         for kind in STAGES:
             measured = [measure(found, update, kind) for update in updates]
             bits = mean([[b[name] for name in columns] for b, _ in measured])
-            print(f"{kind:8s}" + "".join(f"{b:14.3f}" for b in bits), flush=True)
+            print(f"{kind:8s}" + "".join(f"{b:15.3f}" for b in bits), flush=True)
             for b, t in measured if "nncodec" in found else []:
-                faster = (n / e for n, e in zip(t["nncodec"], t["Entropy"], strict=True))
-                row = b["Entropy"] / b["nncodec"], *faster
+                faster = (n / e for n, e in zip(t["nncodec"], t["ContextEntropy"], strict=True))
+                row = b["ContextEntropy"] / b["nncodec"], *faster
                 ratios[large].setdefault(kind, []).append(row)
             if large:
                 speeds[kind] += [[t[name] for name in found] for _, t in measured]
     print("\nMcMahan CNN, MB/s of float32, encode / decode\n" + " " * 8, end="")
-    print("".join(f"{name:>14s}" for name in found))
+    print("".join(f"{name:>15s}" for name in found))
     for kind, rows in speeds.items():
         cells = [f"{4 / encode:.0f} / {4 / decode:.0f}" for encode, decode in mean(rows)]
-        print(f"{kind:8s}" + "".join(f"{cell:>14s}" for cell in cells))
+        print(f"{kind:8s}" + "".join(f"{cell:>15s}" for cell in cells))
     for large, rows in ratios.items():
         if rows:
             print(

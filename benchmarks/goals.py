@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from fltoolkit.codecs._places import largest
 from torch import Tensor
 
 from benchmarks import cluster_speed, round_speed
@@ -36,7 +37,7 @@ from fltoolkit.codecs import ErrorFeedback, Float8, Pipeline, Quantize, TopK, co
 from fltoolkit.codecs.places import largest
 from fltoolkit.federated import Local, fedavg
 from fltoolkit.federated.many_at_once import local_updates
-from fltoolkit_research.codecs import DRIVE, ContextEntropy, Rotate
+from fltoolkit_research.codecs import DRIVE, ContextEntropy, Rotate, contexts
 from fltoolkit_research.codecs.contexts import _contexts as contexts
 
 
@@ -86,14 +87,14 @@ def entropy() -> Iterator[Row]:
     for bits in (8, 4):
         codec = Pipeline(Quantize(bits), ContextEntropy())
         message = codec.encode({"w": x})
-        works[f"Entropy encodes {bits} bits"] = partial(codec.encode, {"w": x})
-        works[f"Entropy decodes {bits} bits"] = partial(codec.decode, message)
+        works[f"ContextEntropy encodes {bits} bits"] = partial(codec.encode, {"w": x})
+        works[f"ContextEntropy decodes {bits} bits"] = partial(codec.decode, message)
         num_lanes, contexts.num_lanes = contexts.num_lanes, lambda bits: 0  # the range coder alone
         try:
             plain = codec.encode({"w": x})
         finally:
             contexts.num_lanes = num_lanes
-        works[f"Entropy decodes {bits} bits, no lanes"] = partial(codec.decode, plain)
+        works[f"ContextEntropy decodes {bits} bits, no lanes"] = partial(codec.decode, plain)
         lengths[bits] = len(message) / len(plain)
     for work, times in interleaved(works, 9).items():
         speeds = [4 * num_values / t / 1e6 for t in (min(times), statistics.median(times))]
@@ -181,7 +182,7 @@ def participant() -> Iterator[Row]:
 
     works = {
         "a participant, nothing encoded": rounds({}),
-        "a participant, top-k 5 %, 8 bits, Entropy": rounds({"update": codec}),
+        "a participant, top-k 5 %, 8 bits, contexts": rounds({"update": codec}),
     }
     for (work, times), goal in zip(interleaved(works, 12).items(), (0, 5), strict=True):
         each = [1e3 * t / len(names) for t in (min(times), statistics.median(times))]

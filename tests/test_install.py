@@ -46,7 +46,7 @@ def test_pins_are_read():
     ],
 )
 def test_constriction_is_asked_for_where_it_has_a_wheel(system, machine, has_wheel):
-    """Elsewhere it would be built, which needs Rust; codecs/_range_coder.py does without it."""
+    """Elsewhere it would be built, which needs Rust; codecs/entropy.py does without it."""
     text = (TOOL.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
     (line,) = re.findall(r'^ *"(constriction.*)",', text, re.MULTILINE)
     marker = Requirement(line).marker

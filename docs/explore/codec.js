@@ -19,8 +19,8 @@
     const stages = [];
     if (state.kept < 1) stages.push(`TopK(${state.kept})`);
     if (state.bits < 32) stages.push(`Quantize(${state.bits})`);
-    if (state.entropy) stages.push("Entropy()");
-    return "from fltoolkit import Pipeline\nfrom fltoolkit.codecs import Entropy, Quantize, TopK\nfrom fltoolkit_course.plots import describe_codec\n\n" +
+    if (state.entropy) stages.push("ContextEntropy()");
+    return "from fltoolkit import Pipeline\nfrom fltoolkit.codecs import Quantize, TopK\nfrom fltoolkit_research.codecs import ContextEntropy\nfrom fltoolkit_course.plots import describe_codec\n\n" +
       `describe_codec(tensor, Pipeline(${stages.join(", ")}))\n`;
   };
 

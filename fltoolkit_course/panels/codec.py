@@ -8,9 +8,9 @@ import html
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from fltoolkit.codecs.codebooks import Float8, LloydMax, Quantiles
 from torch import Tensor
 
-from fltoolkit.codecs.entropy import Entropy
 from fltoolkit.codecs.floats import Float8
 from fltoolkit.codecs.pipeline import Pipeline
 from fltoolkit.codecs.quantize import Quantize
@@ -21,6 +21,7 @@ from fltoolkit_course.plots.below_controls import BelowControls, find_ipywidgets
 from fltoolkit_course.plots.codec_report import describe_codec, draw_report
 from fltoolkit_course.plots.drawing import Graphic
 from fltoolkit_research.codecs import QSGD, STC, LloydMax, Quantiles, RandomK, Sign, Ternary
+from fltoolkit_research.codecs.contexts import ContextEntropy
 from fltoolkit_research.codecs.rotate import DRIVE, EDEN, Rotate
 
 
@@ -91,7 +92,7 @@ class CodecPanel:
         """The pipeline that the controls show now."""
         choice = _CHOICES[self.controls["codec"].value]
         stages = choice.stages(self.controls["bits"].value, self.controls["fraction"].value)
-        return Pipeline(*stages, *([Entropy()] if self.controls["entropy"].value else []))
+        return Pipeline(*stages, *([ContextEntropy()] if self.controls["entropy"].value else []))
 
     def _ipython_display_(self) -> None:
         self._picture.show()

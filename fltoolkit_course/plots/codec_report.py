@@ -80,7 +80,7 @@ def describe_codec(tensor: Tensor, codec: Pipeline, *, num_bins: int = 60) -> Co
     stages one by one.
 
     Args:
-        tensor: floating-point values of any shape; `Entropy` uses its rows and columns.
+        tensor: floating-point values of any shape; `ContextEntropy` uses its rows and columns.
         codec: the pipeline. For ``ErrorFeedback(codec)`` or ``Only(codec)`` pass the inner codec.
         num_bins: the number of bins of the histograms.
 
