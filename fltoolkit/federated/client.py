@@ -5,7 +5,6 @@ Not here: many clients at once, which is faster and gives the same numbers (many
 
 import copy
 import math
-import numbers
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
@@ -16,13 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fltoolkit.party import (
-    SGD,
-    LossFn,
-    check_one_number,
-    check_targets,
-    takes_log_probabilities,
-)
+from fltoolkit.party import SGD, LossFn, check_one_number, check_targets
 from fltoolkit.shapes import Int64, Shaped
 from fltoolkit.trees import Tree
 
@@ -173,8 +166,8 @@ def local_update(
 
     Raises:
         FloatingPointError: the loss or the update is NaN or infinite; nothing is returned.
-        ValueError: the arguments do not fit each other, the model returns no log-probabilities
-            where the loss needs them, or torch would broadcast targets [n] against outputs [n, 1].
+        ValueError: the arguments do not fit each other, or torch would broadcast targets [n]
+            against outputs [n, 1].
 
     >>> start = {"weight": torch.zeros(1, 1)}
     >>> local = Local(batch_size=2, lr=0.25, epochs=1, loss_fn=nn.functional.mse_loss)
@@ -204,16 +197,8 @@ def local_update(
                 if param.grad is not None:  # the gradient of prox/2 |w - w0|^2
                     param.grad.add_(param.detach() - w0, alpha=local.prox)
             take_step(optimizer, params, local)
-    update = finished(start, sent_entries(model), losses, len(y), local)
+    update = finished(start, sent_entries(model), losses, len(y))
     return update._replace(state=optimizer.state_dict() if local.keep_state else None)
-
-
-def outcome_of(train: Callable, *args: Any, **how: Any) -> LocalUpdate | FloatingPointError:
-    """What ``train`` returns, or the error if training fails: other clients' updates are good."""
-    try:
-        return train(*args, **how)
-    except FloatingPointError as error:
-        return error
 
 
 # --------------------------------------------------------------------- parts that others use, too
@@ -256,19 +241,11 @@ def seeded_layers(seed: int, device: torch.device) -> Iterator[None]:
 
 
 @torch.no_grad()
-def finished(
-    start: Tree, end: Tree, losses: list[float], num_samples: int, local: Local
-) -> LocalUpdate:
+def finished(start: Tree, end: Tree, losses: list[float], num_samples: int) -> LocalUpdate:
     """End minus start, or FloatingPointError if one of them is NaN or infinite."""
     loss = sum(losses) / len(losses)
     if not math.isfinite(loss):
         raise _diverged(f"the local loss is {loss}")
-    if min(losses) < -1e-3 and takes_log_probabilities(local.loss_fn):
-        raise ValueError(
-            f"the loss is {min(losses):.3g}, and a negative log-likelihood is never below 0: the "
-            "model does not return log-probabilities. Give loss_fn=nn.functional.cross_entropy, or "
-            "end the model with nn.LogSoftmax(dim=1)"
-        )
     delta = {name: end[name] - start[name].to(end[name]) for name in end}
     sums = [d.sum(dtype=torch.float32) for d in delta.values() if d.is_floating_point()]
     if not torch.stack(sums).isfinite().all():  # the last step may fail after a good loss
@@ -375,12 +352,8 @@ def check_settings(
 
 def check_count(name: str, value: Any) -> None:
     """Raise unless the value is a whole number of 1 or more, or None."""
-    if value is None:
-        return
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
-        raise TypeError(f"{name}={value!r} is a {type(value).__name__}: give a whole number")
-    if value < 1:
-        raise ValueError(f"{name}={value}: must be at least 1")
+    if value is not None and (value < 1 or value != int(value)):
+        raise ValueError(f"{name}={value}: must be at least 1, a whole number")
 
 
 def check_function(name: str, value: Any) -> None:

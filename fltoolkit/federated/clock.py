@@ -98,11 +98,6 @@ Staleness = Callable[[int], float]
 """The weight of an update that is so many rounds late: 1 if it is in time, 0 if it is dropped."""
 
 
-def _check_positive(name: str, value: float) -> None:
-    if not 0 < value < math.inf:
-        raise ValueError(f"{name}={value}: must be above 0 and finite")
-
-
 @dataclass(frozen=True)
 class Drop:
     """A late update is not used, but its bytes were sent and are counted.
@@ -126,9 +121,6 @@ class Constant:
 
     weight: float = 1.0
 
-    def __post_init__(self) -> None:
-        _check_positive("weight", self.weight)
-
     def __call__(self, staleness: int) -> float:
         """1 in time, ``weight`` afterwards."""
         return self.weight if staleness else 1.0
@@ -143,9 +135,6 @@ class Polynomial:
     """
 
     a: float = 0.5  # larger = late updates count less
-
-    def __post_init__(self) -> None:
-        _check_positive("a", self.a)
 
     def __call__(self, staleness: int) -> float:
         """The weight of an update so many rounds late."""
@@ -164,9 +153,6 @@ class Hinge:
 
     a: float = 10.0  # larger = very late updates count less
     b: int = 4
-
-    def __post_init__(self) -> None:
-        _check_positive("a", self.a)
 
     def __call__(self, staleness: int) -> float:
         """The weight of an update so many rounds late."""
@@ -204,15 +190,6 @@ class Arrivals:
             raise ValueError(f"timeout={self.timeout}: give virtual seconds above 0")
         check_function("staleness", self.staleness)
         check_function("clock", self.clock)
-
-    def due(self, clients: Iterable[str], round_: int, now: float) -> dict[str, float]:
-        """When the update of each client arrives. A client that drops out is left out.
-
-        >>> Arrivals(clock=Scripted({"ann": [1.5], "bea": [math.inf]})).due(["ann", "bea"], 0, 2.0)
-        {'ann': 3.5}
-        """
-        seconds = {client: now + takes(self.clock, client, round_) for client in clients}
-        return {client: end for client, end in seconds.items() if end < math.inf}
 
     def weighed(self, arrived: "Iterable[ReceivedUpdate]", round_: int) -> "list[ReceivedUpdate]":
         """The updates, each weight multiplied by that of its staleness; those of 0 are left out.

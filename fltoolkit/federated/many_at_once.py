@@ -6,7 +6,7 @@ serves all of them, and the steps are written out. Not here: the plain version, 
 paper and trains every network (client.py).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, groupby, zip_longest
 from typing import Any, NamedTuple
 
@@ -24,7 +24,6 @@ from fltoolkit.federated.client import (
     finished,
     local_update,
     loss_of,
-    outcome_of,
     sent_names,
 )
 from fltoolkit.trees import Tree, dense_nbytes
@@ -66,11 +65,6 @@ def local_updates(
     (0.5, 0.0)
     """
     states = [None] * len(data) if states is None else states
-    numbers = (len(starts), len(data), len(seeds), len(states))
-    if len({*numbers}) > 1:
-        raise ValueError(
-            "{} starts, {} data, {} seeds and {} states: need one each".format(*numbers)
-        )
     check_count("chunk", chunk)
     starts = [filled(module, start) for start in starts]
     check_settings(module, starts, data, local)
@@ -78,7 +72,7 @@ def local_updates(
     stack = stack_of(module, data) if local.lr and not local.prox and not local.clip_norm else None
     if stack is None:
         return [
-            outcome_of(local_update, module, start, x, y, local, seed=seed, state=state)
+            _outcome_of(local_update, module, start, x, y, local, seed=seed, state=state)
             for (start, (x, y), seed), state in zip(clients, states, strict=True)
         ]
     if chunk is None:
@@ -91,6 +85,14 @@ def local_updates(
         learned = _learn_at_once(module, stack, [clients[k] for k in together], local)
         outcomes.update(zip(together, learned, strict=True))
     return [outcomes[k] for k in range(len(clients))]
+
+
+def _outcome_of(train: Callable, *args: Any, **how: Any) -> LocalUpdate | FloatingPointError:
+    """What ``train`` returns, or the error if training fails: other clients' updates are good."""
+    try:
+        return train(*args, **how)
+    except FloatingPointError as error:
+        return error
 
 
 # -------------------------------------------------------------------- which networks are stacks
@@ -175,13 +177,12 @@ def _learn_at_once(
                     g = (g @ weight).masked_fill_(h <= 0, 0)
                 weight.sub_(gradient, alpha=lr)
     return [
-        outcome_of(
+        _outcome_of(
             finished,
             start,
             {name: tensor[k] for name, tensor in ends.items()},
             torch.stack(losses[k]).tolist(),
             sizes[k],
-            local,
         )
         for k, start in enumerate(starts)
     ]

@@ -77,27 +77,6 @@ def mean_of_senders(received: Sequence[ReceivedUpdate]) -> Tree:
     return masked_mean(deltas(received), [u.masks for u in received], [u.weight for u in received])
 
 
-def mean_update(
-    mean: Mean,
-    channel: Channel,
-    server: str,
-    counting: Sequence[ReceivedUpdate],
-    late: Sequence[ReceivedUpdate],
-) -> Tree:
-    """The mean of the updates that count; an empty tree if none do, or if the server is elsewhere.
-
-    A mean that is `Collecting`, such as a secure sum, first sends the updates. It also gets the
-    names of the clients whose updates came too late.
-    """
-    found: Tree = {}
-    if counting and isinstance(mean, Collecting):
-        updates = {u.client: u.delta for u in counting if u.delta is not None}
-        found = mean.collect(channel, server, updates, [u.client for u in late])
-    elif counting and channel.is_here(server):
-        found = mean(counting)
-    return found if channel.is_here(server) else {}
-
-
 def deltas(received: Sequence[ReceivedUpdate]) -> list[Tree]:
     """The updates, without those of clients whose training failed."""
     return [u.delta for u in received if u.delta is not None]

@@ -16,12 +16,13 @@ from torch import nn
 from fltoolkit.channel import Channel
 from fltoolkit.codecs.base import Identity
 from fltoolkit.federated.client import Local, check_count, sent_entries
-from fltoolkit.federated.clock import Arrivals, Backlog, Drop, ReceivedUpdate
-from fltoolkit.federated.means import Collecting, mean_update
+from fltoolkit.federated.clock import Arrivals, Backlog, Drop, ReceivedUpdate, takes
+from fltoolkit.federated.means import Collecting
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import Server, apply_update, check_optimizer
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss, send_update
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
+from fltoolkit.trees import Tree
 
 AT_A_TIME = 1000  # clients that are sent the model before the first of them sends its update
 
@@ -116,7 +117,8 @@ def one_round(
     ``backlog`` has the late updates of earlier rounds and the virtual time, and is changed.
     """
     arrivals = server.arrivals
-    due = arrivals.due(cohort, round_, backlog.seconds)  # without clients that drop out
+    seconds = {k: backlog.seconds + takes(arrivals.clock, k, round_) for k in cohort}
+    due = {k: end for k, end in seconds.items() if end < math.inf}  # the others drop out
     model, received = sent_entries(workers.model), []
     for first in range(0, len(cohort), AT_A_TIME):  # in parts, so that memory suffices
         part = cohort[first : first + AT_A_TIME]
@@ -136,8 +138,13 @@ def one_round(
     backlog.late += late
 
     counting = arrivals.weighed(in_time, round_) + stale
-    # empty if no update counts, or if the server is in another process
-    if mean := mean_update(server.mean, channel, server.name, counting, late):
+    mean: Tree = {}
+    if counting and isinstance(server.mean, Collecting):  # it sends the updates itself
+        updates = {u.client: u.delta for u in counting if u.delta is not None}
+        mean = server.mean.collect(channel, server.name, updates, [u.client for u in late])
+    elif counting and channel.is_here(server.name):
+        mean = server.mean(counting)
+    if mean and channel.is_here(server.name):
         apply_update(workers.model, mean, server.optimizer)
     return {
         **mean_loss([u.loss for u in in_time], [u.weight for u in in_time]),

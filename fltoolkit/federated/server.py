@@ -60,8 +60,6 @@ class Server:
 
     def __post_init__(self) -> None:
         check_function("mean", self.mean)
-        if not isinstance(self.arrivals, Arrivals):
-            raise TypeError(f"arrivals={self.arrivals!r}: give Arrivals(wait_for=..., clock=...)")
 
 
 class Yogi(torch.optim.Optimizer):

@@ -428,7 +428,7 @@ def test_targets_that_would_be_broadcast_are_refused(train):
 
 def test_lists_must_agree():
     module, start = net("MLP"), start_of(net("MLP"))
-    with pytest.raises(ValueError, match="1 starts, 2 data, 2 seeds"):
+    with pytest.raises(ValueError, match="argument 2 is longer"):
         local_updates(module, [start], [samples(3)] * 2, Local(**HOW), seeds=[0, 1])
     with pytest.raises(ValueError, match="5 samples and 4 labels"):
         local_updates(module, [start], [(samples(5)[0], samples(4)[1])], Local(**HOW), seeds=[0])
