@@ -180,7 +180,11 @@ class Stream:
 
 @dataclass
 class Underway(Memory):
-    """What `streaming_diloco` keeps: each worker's weights, and the means that have not arrived."""
+    """What `streaming_diloco` keeps: each worker's weights, and the means that have not arrived.
+
+    >>> Underway().state_dict()
+    {'weights': {}, 'waiting': []}
+    """
 
     weights: dict[str, Tree] = field(default_factory=dict)
     waiting: list[Tree] = field(default_factory=list)  # the oldest first

@@ -31,8 +31,7 @@ CLAIM = Claim(
     known="abstract",
     ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 600 steps "
     "(docs/language_results.md).",
-    lacks="The paper's chunks: `fltoolkit_research.federated.demo` keeps cosines of each whole "
-    "tensor.",
+    lacks="The paper's chunks: our `demo` keeps cosines of each whole tensor.",
     judge=judge if STORED["seeds"] else untested("The setting has not been run."),
     **STORED,
 )
