@@ -11,7 +11,7 @@ from experiments.replications.gossip import Apart, noloco, sparta
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
 from fltoolkit.federated import Local
-from fltoolkit_research.federated import AllGather, diloco
+from fltoolkit_research.federated import diloco
 
 ONE = replace(INNER, steps=1)
 
@@ -93,17 +93,6 @@ def test_the_drawn_values_are_equal_afterwards_and_no_others():
     assert [int(each.sum()) for each in drawn] == [round(0.2 * size)] * 3
     assert not torch.equal(drawn[0], drawn[1])
     assert {t.nbytes_dense for t in channel.transfers} == {4 * round(0.2 * size)}
-
-
-@pytest.mark.later
-def test_many_means_of_few_values_hold_the_workers_together():
-    how = {"rounds": 60, "local": ONE}
-    few, many = Apart(), Apart()
-    list(sparta(network(), FOUR, Channel(), fraction=0.02, **how, memory=few))
-    gathered = Channel()
-    list(sparta(network(), FOUR, gathered, fraction=0.5, exchange=AllGather(), **how, memory=many))
-    assert 0 < spread(many) < 0.5 * spread(few)
-    assert len(gathered.transfers) == 60 * 12
 
 
 def test_what_is_not_allowed():

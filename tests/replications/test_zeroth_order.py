@@ -133,33 +133,6 @@ def test_fedkseed_is_the_plain_loop():
         torch.testing.assert_close(model.state_dict()[name], t, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.later
-def test_fedkseed_sends_sums_and_slopes_and_learns():
-    model, channel, how = network(), Channel(), {"local": LOCAL, "along": Directions(40)}
-    before = loss(model)
-    list(fedkseed(model, FOUR, channel, rounds=80, cohort=2, **how))
-    assert loss(model) < 0.95 * before
-    header = {"control": 13, "update": 28}
-    found = {(t.kind, t.nbytes - header[t.kind]) for t in channel.transfers}
-    assert found == {("control", 160), ("update", 24)}
-
-
-def test_whoever_is_new_in_a_run_that_goes_on_begins_with_the_first_model():
-    straight, again, memory = network(), network(), Followed()
-    trained(straight, 8, 1)
-    trained(again, 1, 1, memory=memory)
-    trained(again, range(1, 8), 1, memory=memory)
-    assert torch.equal(straight[0].weight, again[0].weight)
-
-
-@pytest.mark.later
-def test_it_learns():
-    model = network()
-    before = loss(model)
-    trained(model, 60)
-    assert loss(model) < 0.9 * before
-
-
 def test_what_does_not_fit_is_refused_at_the_call():
     norm = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3), nn.LogSoftmax(1))
     for words, model, how in (

@@ -156,18 +156,6 @@ def test_one_client_is_ordinary_training_over_batches(name, prox):
     assert (update.num_samples, update.num_steps) == (22, 12)
 
 
-def test_numbers_small_enough_to_check_by_hand():
-    """w from 0 towards 1 with loss (w - 1)^2 and lr 1/4: gaps halve; FedProx pulls back."""
-    module, start = nn.Linear(1, 1, bias=False).double(), {"weight": torch.zeros(1, 1).double()}
-    x = y = torch.ones(2, 1, dtype=torch.float64)
-    how = {"loss_fn": mse_loss, "lr": 0.25, "batch_size": 1, "epochs": 1}
-    update = local_update(module, start, x, y, Local(**how), seed=0)
-    assert (update.delta["weight"].item(), update.loss) == (0.75, (1 + 0.25) / 2)
-    # second step at w = 1/2: gradient -1, and prox * 1/2 against it: 1/2 + (1 - 1/2) / 4
-    update = local_update(module, start, x, y, Local(**how, prox=1.0), seed=0)
-    assert (update.delta["weight"].item(), update.loss) == (0.625, (1 + 0.25) / 2)
-
-
 # ------------------------------------------------------------------ at once = one after the other
 
 SIZES = [9, 30, 2, 9, 17, 4, 12, 21, 1]

@@ -43,6 +43,9 @@ WRONG = [
     ({"a": (X, nn.functional.one_hot(Y))}, ValueError, r"client 'a': the loss .* y\.argmax\(1\)"),
     ({"a": (X.view(9, 1, 2, 3), Y)}, ValueError, r"client 'a': the model .* x\.flatten\(1\)"),
     ({"a": (X.double(), Y)}, ValueError, r"client 'a': .* x\.to\(torch\.float32\)"),
+    ({"a": (X[:0], Y[:0])}, ValueError, "client 'a' has 0 samples and 0 labels"),
+    ({"a": (X, Y), "b": (X[:, :5], Y)}, ValueError, r"client 'b' has samples .* 'a' samples"),
+    ({"a": (X, Y), "b": (X, Y.float())}, ValueError, "client 'b' has samples"),
 ]
 
 

@@ -109,22 +109,6 @@ ONE_AT_WORK = AsyncServer(concurrency=1)
 REAL = {"local": Local(batch_size=4, lr=0.1, epochs=1)}
 
 
-def test_one_client_alone_trains_as_in_fedavg():
-    models = []
-    for method in ("fedavg", "fedasync", "fedbuff"):
-        model, clients = net_and_people()
-        args = (model, {"c0": clients["c0"]}, Channel())
-        if method == "fedavg":
-            list(fedavg(*args, rounds=3, cohort=1, **REAL))
-        elif method == "fedasync":
-            list(fedasync(*args, num_updates=3, server=ONE_AT_WORK, alpha=1, **REAL))
-        else:
-            list(fedbuff(*args, rounds=3, server=ONE_AT_WORK, buffer_size=1, **REAL))
-        models.append(model.state_dict())
-    for other in models[1:]:
-        torch.testing.assert_close(other, models[0], rtol=0, atol=1e-14)
-
-
 def test_the_first_buffer_of_everybody_is_a_round_of_fedavg():
     model, clients = net_and_people()
     other, _ = net_and_people()

@@ -19,7 +19,6 @@ from fltoolkit_research.federated import (
     ddp,
     des_loc,
     diloco,
-    seconds_waiting,
     streaming_diloco,
 )
 
@@ -60,23 +59,6 @@ def test_two_rounds_by_hand():
     assert found == [4.625, 2.5859375]
     plain = Pull()
     assert [plain.w.item() for _ in diloco(plain, PULLS, Channel(), rounds=1, local=HALF)] == [3.5]
-
-
-@pytest.mark.later
-def test_against_the_algorithm_written_plainly():
-    model, plain, states = network(), network(), {}
-    outer = torch.optim.SGD(model.parameters(), lr=0.7, momentum=0.9, nesterov=True)
-    list(diloco(model, THREE, Channel(), rounds=4, local=INNER, outer=outer, seed=2))
-    start = {name: p.detach().clone() for name, p in plain.named_parameters()}
-    velocity = {name: torch.zeros_like(t) for name, t in start.items()}
-    for round_ in range(4):
-        ends = plain_ends(plain, dict.fromkeys(THREE, start), round_, states).values()
-        for name in velocity:
-            gradient = start[name] - sum(end[name] for end in ends) / 3
-            velocity[name] = 0.9 * velocity[name] + gradient
-            start[name] = start[name] - 0.7 * (gradient + 0.9 * velocity[name])
-    for name, p in model.named_parameters():
-        assert torch.allclose(p, start[name], atol=1e-5), name
 
 
 @pytest.mark.later
@@ -196,15 +178,6 @@ def test_blending_by_hand():
     for _ in records:
         found.append((model.w.item(), *(memory.weights[w]["w"].item() for w in "ab")))
     assert found == [(8.0, 2.0, 5.0), (3.5, 2.0, 3.875), (-2.125, -0.8125, 0.921875)]
-
-
-def test_a_link_that_is_fast_enough_costs_no_time():
-    how = {"nbytes_per_second": 1000.0, "seconds_per_step": 0.25}
-    assert seconds_waiting(3000, **how, overlapped_steps=0) == 3.0
-    assert seconds_waiting(3000, **how, overlapped_steps=8) == 1.0
-    assert seconds_waiting(3000, **how, overlapped_steps=12) == 0.0
-    with pytest.raises(ValueError, match="the rate above 0"):
-        seconds_waiting(1, nbytes_per_second=0, seconds_per_step=1, overlapped_steps=1)
 
 
 # ---- errors -------------------------------------------------------------------------------------
