@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from fltoolkit.codecs._places import largest
 from torch import Tensor
 
 from benchmarks import cluster_speed, round_speed

@@ -8,7 +8,6 @@ import html
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from fltoolkit.codecs.codebooks import Float8, LloydMax, Quantiles
 from torch import Tensor
 
 from fltoolkit.codecs.floats import Float8
@@ -21,6 +20,7 @@ from fltoolkit_course.plots.below_controls import BelowControls, find_ipywidgets
 from fltoolkit_course.plots.codec_report import describe_codec, draw_report
 from fltoolkit_course.plots.drawing import Graphic
 from fltoolkit_research.codecs import QSGD, STC, LloydMax, Quantiles, RandomK, Sign, Ternary
+from fltoolkit_research.codecs.codebooks import LloydMax, Quantiles
 from fltoolkit_research.codecs.contexts import ContextEntropy
 from fltoolkit_research.codecs.rotate import DRIVE, EDEN, Rotate
 

@@ -27,6 +27,8 @@ from fltoolkit_research.leakage.attacks import explained_variance, overhear, tra
 from fltoolkit_research.leakage.defence import Noise
 from fltoolkit_research.leakage.dependence import corrected_distance_correlation
 
+_NUM_SHOWN = 12  # images in a row
+
 
 class LeakReport(NamedTuple):
     """What `describe_leak` found.
@@ -60,7 +62,6 @@ def describe_leak(
     labels: Tensor,
     *,
     positions_only: bool = False,
-    seed: int = 0,
 ) -> LeakReport:
     """Encode the activations of a trained network with ``codec``, attack them, report the result.
 
@@ -74,7 +75,6 @@ def describe_leak(
         victims: the inputs to reconstruct.
         labels: the victims' labels, for the accuracy.
         positions_only: attack the positions of the values that were sent, instead of the values.
-        seed: the seed of the attack.
 
     A layer that only copies its input hides nothing:
 
@@ -92,7 +92,7 @@ def describe_leak(
     observed = overhear(alice, auxiliary, channel, receiver=bob.name)
     held_out = overhear(alice, victims, channel, receiver=bob.name)
     theirs, got = (observed.mask, held_out.mask) if positions_only else (observed.h, held_out.h)
-    decoder = train_decoder(theirs, auxiliary, seed=seed)
+    decoder = train_decoder(theirs, auxiliary, seed=0)
     guess = decoder(got)
     return LeakReport(
         codec="float32" if codec is None else repr(codec),
@@ -104,9 +104,7 @@ def describe_leak(
     )
 
 
-def plot_reconstructions(
-    originals: Tensor, guesses: Mapping[str, Tensor], *, num_shown: int = 12
-) -> Axes:
+def plot_reconstructions(originals: Tensor, guesses: Mapping[str, Tensor]) -> Axes:
     """The first original images, and below them one row of guesses for each name.
 
     Images must be square and have one channel; they may be flat. All rows use the range of values
@@ -120,15 +118,15 @@ def plot_reconstructions(
         raise ValueError("no guesses to plot: pass {name: images}")
     rows = {"originals": originals, **guesses}
     side = round(originals[0].numel() ** 0.5)
-    if side * side != originals[0].numel() or any(len(x) < num_shown for x in rows.values()):
+    if side * side != originals[0].numel() or any(len(x) < _NUM_SHOWN for x in rows.values()):
         raise ValueError(
-            f"originals {tuple(originals.shape)}: pass {num_shown} or more square images of one "
+            f"originals {tuple(originals.shape)}: pass {_NUM_SHOWN} or more square images of one "
             "channel, and as many guesses"
         )
-    low, high = (float(v) for v in originals[:num_shown].aminmax())
+    low, high = (float(v) for v in originals[:_NUM_SHOWN].aminmax())
     lines = []
     for images in rows.values():
-        tiles = images[:num_shown].detach().reshape(-1, side, side).clamp(low, high)
+        tiles = images[:_NUM_SHOWN].detach().reshape(-1, side, side).clamp(low, high)
         tiles = torch.nn.functional.pad(tiles, (0, side // 8 or 1, 0, side // 8 or 1), value=low)
         lines.append(torch.cat(list(tiles), dim=1))
     wall = torch.cat(lines)
@@ -139,7 +137,7 @@ def plot_reconstructions(
     ax.set_yticks([(row + 0.45) * height for row in range(len(rows))], list(rows))
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    return describe(ax, f"{num_shown} images in rows: {'; '.join(rows)}")
+    return describe(ax, f"{_NUM_SHOWN} images in rows: {'; '.join(rows)}")
 
 
 class LeakPanel:

@@ -7,19 +7,19 @@ gallery" uses these functions.
 import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from fltoolkit.codecs.pipeline import Pipeline
-from fltoolkit.plots.style import COLORS, GREY, describe, new_axes
+from fltoolkit.plots.style import COLORS, GREY
 from fltoolkit.units import amount
-from fltoolkit_course.plots.drawing import Area, Axis, Box, Frame, Graphic, Mark
+from fltoolkit_course.plots.drawing import Area, Axis, Box, Frame, Graphic, Mark, Page
 from fltoolkit_research.plots.placing import Words
 
+_NUM_BINS = 60  # of the histograms
+_AXIS = "bits per value (float32: 32)"
 _LEGEND = "wide grey bars: before; narrow blue bars: what arrives"
 
 
@@ -73,7 +73,7 @@ class CodecReport(NamedTuple):
         return sentence
 
 
-def describe_codec(tensor: Tensor, codec: Pipeline, *, num_bins: int = 60) -> CodecReport:
+def describe_codec(tensor: Tensor, codec: Pipeline) -> CodecReport:
     """Send one tensor through a pipeline, and report what arrives and how many bits it takes.
 
     The state of ``codec`` does not change, since a copy is used. `Pipeline.explain` shows the
@@ -82,7 +82,6 @@ def describe_codec(tensor: Tensor, codec: Pipeline, *, num_bins: int = 60) -> Co
     Args:
         tensor: floating-point values of any shape; `ContextEntropy` uses its rows and columns.
         codec: the pipeline. For ``ErrorFeedback(codec)`` or ``Only(codec)`` pass the inner codec.
-        num_bins: the number of bins of the histograms.
 
     Raises:
         TypeError: the codec is no `Pipeline`.
@@ -107,7 +106,7 @@ def describe_codec(tensor: Tensor, codec: Pipeline, *, num_bins: int = 60) -> Co
     message = codec.encode(tree)
     x, y = (t.double().cpu().numpy().ravel() for t in (tree["x"], codec.decode(message)["x"]))
     energy, loss = float(x @ x), float((y - x) @ (y - x))
-    edges = _edges(x, y, num_bins)
+    edges = _edges(x, y)
     before, after = (np.histogram(v.clip(edges[0], edges[-1]), edges)[0] for v in (x, y))
     sums = np.histogram(y.clip(edges[0], edges[-1]), edges, weights=y.clip(edges[0], edges[-1]))[0]
     return CodecReport(
@@ -127,72 +126,43 @@ def describe_codec(tensor: Tensor, codec: Pipeline, *, num_bins: int = 60) -> Co
     )
 
 
-def plot_values(report: CodecReport, ax: Axes | None = None) -> Axes:
-    """Histograms of the values before and after the codec, with logarithmic counts.
-
-    >>> import torch
-    >>> from fltoolkit_research.codecs import Sign
-    >>> ax = plot_values(describe_codec(torch.randn(100), Pipeline(Sign()), num_bins=10))
-    >>> len(ax.patches), ax.get_xlabel()  # ten grey bars and ten blue ones
-    (20, 'value')
-    """
-    ax = ax or new_axes(height=3)
-    width = report.edges[1] - report.edges[0]
-    for counts, places, share, color in _histograms(report):
-        ax.bar(places, counts, share * width, color=color)
-    ax.set(yscale="log", ylim=(0.7, None), xlabel="value", ylabel="number of values")
-    ax.set_title(_LEGEND, fontsize=9)
-    ax.spines[["top", "right"]].set_visible(False)
-    return describe(ax, report.sentence)
+def plot_values(report: CodecReport) -> Graphic:
+    """Histograms of the values before and after the codec, with logarithmic counts."""
+    return Graphic(450, 280, f"{_LEGEND}: {report.sentence}", [*_draw_values(report)])
 
 
-def plot_bits(reports: CodecReport | Mapping[str, CodecReport], ax: Axes | None = None) -> Axes:
-    """Bits per value in three measures: nominal, really sent, and the entropy.
+def plot_bits(reports: Mapping[str, CodecReport]) -> Graphic:
+    """Bits per value in three measures: nominal, really sent, and the entropy, by name.
 
     The entropy is the bound if symbols are independent of each other.
-
-    Pass {name: report} to compare several codecs, or one codec on several tensors.
 
     >>> import torch
     >>> from fltoolkit.codecs.quantize import Quantize
     >>> report = describe_codec(torch.linspace(0, 1, 800), Pipeline(Quantize(4)))
-    >>> [text.get_text() for text in plot_bits(report).texts]
+    >>> [mark.words for mark in plot_bits({"a ramp": report}).marks if isinstance(mark, Words)][2:]
     ['4.08 nominal', '4.33 sent', '4.05 bound if independent']
     """
-    named = {"": reports} if isinstance(reports, CodecReport) else reports
-    if not named:
-        raise ValueError("no reports to plot: pass a report of describe_codec or {name: report}")
-    ax = ax or new_axes(height=1 + 0.7 * len(named))
-    for group, report in enumerate(named.values()):
-        for row, (words, bits) in enumerate(report.bits.items()):
-            place = group + 0.27 * (row - 1)
-            ax.barh(place, bits, 0.25, color=_BAR_COLORS[row], hatch=_HATCHES[row])
-            ax.annotate(f"{bits:.2f} {words}", (bits, place), **_BESIDE, fontsize=8)
-    most = 1.4 * max(max(report.bits.values()) for report in named.values())
-    if isinstance(reports, CodecReport):
-        most = _most_bits(reports)
-    ax.set_yticks(range(len(named)) if any(named) else [], list(filter(None, named)))
-    ax.invert_yaxis()
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.set(xlim=(0, most), xlabel="bits per value (float32: 32)")
-    ax.spines[["top", "right"]].set_visible(False)
-    sentences = [
-        f"{name}: {report.sentence}" if name else report.sentence for name, report in named.items()
-    ]
-    return describe(ax, " ".join(sentences))
+    if not reports:
+        raise ValueError("no reports to plot: pass {name: report}, reports of describe_codec")
+    page, most = Page(500, _AXIS, None), max(map(_most_bits, reports.values()))
+    page.low = 40
+    for name, report in reports.items():
+        page.write(name, 70, bold=True)
+        page.add(_draw_bits(report, Area(8, page.low - 4, 300, 24), most), 84)
+    sentences = (f"{name}: {report.sentence}" for name, report in reports.items())
+    return page.graphic(" ".join(sentences))
 
 
 def draw_report(report: CodecReport, title: str) -> Graphic:
     """Both pictures in one `Graphic`, which is fast enough to follow a slider."""
-    return Graphic(720, 280, title, [*_draw_values(report), *_draw_bits(report)])
+    bits = _draw_bits(report, Area(460, 60, 250, 52), _most_bits(report))
+    return Graphic(720, 280, title, [*_draw_values(report), Words(460, 32, _AXIS), *bits])
 
 
 _BAR_COLORS = ("#999999", COLORS[0], COLORS[2])
-_BESIDE: dict[str, Any] = {"xytext": (3, 0), "textcoords": "offset points", "va": "center"}
-_HATCHES = ("", "", "//")
 
 
-def _edges(x: np.ndarray, y: np.ndarray, num_bins: int) -> np.ndarray:
+def _edges(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Bins over the range of ``x``. Each end may move out to reach ``y``, by at most half of it."""
     reach = (x.max() - x.min()) / 2
     low, high = (
@@ -201,7 +171,7 @@ def _edges(x: np.ndarray, y: np.ndarray, num_bins: int) -> np.ndarray:
     )
     if low == high:
         low, high = low - (abs(low) or 1), high + (abs(high) or 1)
-    return np.linspace(low, high, num_bins + 1)
+    return np.linspace(low, high, _NUM_BINS + 1)
 
 
 def _middles(edges: np.ndarray) -> np.ndarray:
@@ -225,7 +195,7 @@ def _most_bits(report: CodecReport) -> float:
 
 
 def _draw_values(report: CodecReport) -> Iterator[Mark]:
-    """The marks of `plot_values`, in the left part of the picture."""
+    """The marks of `plot_values`."""
     decades = math.ceil(math.log10(max(*report.before, *report.after, 10)))
     values = Axis("value", report.edges[0], report.edges[-1])
     counts = Axis("count", 0.7, 10.0**decades, log=True, words="number of values")
@@ -240,11 +210,10 @@ def _draw_values(report: CodecReport) -> Iterator[Mark]:
                 yield frame.bar(place - half, place + half, number, color)
 
 
-def _draw_bits(report: CodecReport) -> Iterator[Mark]:
-    """The marks of `plot_bits` for one codec, in the right part of the picture."""
-    start, width = 460, 250
-    yield Words(start, 32, "bits per value (float32: 32)")
+def _draw_bits(report: CodecReport, area: Area, most: float) -> Iterator[Mark]:
+    """A bar for each measure; ``area`` is the place of the first, and ``most`` bits are as wide."""
+    left, top, width, height = area
     for row, (words, bits) in enumerate(report.bits.items()):
-        y, length = 60 + 52 * row, width * bits / _most_bits(report)
-        yield Box(start, y, length, 34, _BAR_COLORS[row])
-        yield Words(start + length + 5, y + 21, f"{bits:.2f} {words}")
+        y, length, tall = top + height * row, width * bits / most, round(0.66 * height)
+        yield Box(left, y, length, tall, _BAR_COLORS[row])
+        yield Words(left + length + 5, y + tall / 2 + 4, f"{bits:.2f} {words}")

@@ -149,6 +149,12 @@ class Graphic(NamedTuple):
         """PNG and title in the same form; of a saved notebook, GitHub shows PNG but not SVG."""
         return picture(self.figure(), self.title)
 
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        data, metadata = self.png()
+        display(data, raw=True, metadata=metadata)
+
 
 class Page:
     """A picture from top to bottom: a title, a bar of progress, and what is added below them.

@@ -30,16 +30,10 @@ def points_at_settings(notebook: Notebook, cell: int) -> None:
     words.get_by_text("delta-coded cache: ").wait_for()
     names = notebook.ask("print(*panel.slider.options, sep='|')").split("|")
 
-    # long enough to see what is drawn while moving
-    notebook.ask("rest, panel._picture._rest = panel._picture._rest, 3600")
-    slider = area.get_by_role("slider")
-    slider.focus()
+    area.get_by_role("slider").focus()
     page.keyboard.press("ArrowRight")
     chosen = names[names.index("delta-coded cache") + 1]
     words.get_by_text(f"{chosen}: ").wait_for()
-    area.locator("svg[role=img]").wait_for()
-    notebook.screenshot("tradeoff_panel_moving")
-    notebook.ask("panel._picture._rest = 1")
     page.keyboard.press("End")  # the one with the most bytes
     words.get_by_text(f"{names[-1]}: ").wait_for()
     wait_for(page, lambda: "image/png" in picture(notebook, cell))
@@ -58,7 +52,6 @@ def points_at_settings(notebook: Notebook, cell: int) -> None:
     notebook.ask(f"panel.slider.value = {names[0]!r}")  # another cell moves the slider
     words.get_by_text(f"{names[0]}: ").wait_for()
     wait_for(page, lambda: picture(notebook, cell)["text/plain"].startswith(f"{names[0]}: "))
-    notebook.ask("panel._picture._rest = rest")
 
 
 def bits_and_noise_change_what_is_seen(notebook: Notebook, cell: int) -> None:

@@ -76,13 +76,13 @@ def test_every_control_has_a_name_and_start_values_may_lie_between() -> None:
 
 def test_pictures() -> None:
     x = DATA.x_test
-    ax = plot_reconstructions(x, {"a": 3 * x, "b": -x}, num_shown=5)
+    ax = plot_reconstructions(x, {"a": 3 * x, "b": -x})
     assert [label.get_text() for label in ax.get_yticklabels()] == ["originals", "a", "b"]
     wall = torch.as_tensor(ax.images[0].get_array())
-    assert wall.shape == (3 * 9, 5 * 9)
-    assert float(wall.max()) <= float(x[:5].max())
+    assert wall.shape == (3 * 9, 12 * 9)
+    assert float(wall.max()) <= float(x[:12].max())
     assert torch.equal(wall[:8, :8], x[0].reshape(8, 8))
-    with pytest.raises(ValueError, match="pass 5 or more square images"):
-        plot_reconstructions(x[:, :60], {"a": x[:, :60]}, num_shown=5)
+    with pytest.raises(ValueError, match="pass 12 or more square images"):
+        plot_reconstructions(x[:, :60], {"a": x[:, :60]})
     with pytest.raises(ValueError, match="no guesses"):
         plot_reconstructions(x, {})
