@@ -5,7 +5,8 @@ happens (panel.py).
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from fltoolkit.plots.style import DARK_GREY
@@ -21,8 +22,6 @@ from fltoolkit_course.plots.drawing import (
     Mark,
     Page,
     Stroke,
-    curve,
-    line_look,
 )
 from fltoolkit_research.plots.placing import Words
 
@@ -52,10 +51,11 @@ def lay_out(picture: Picture) -> Graphic:
         parts.append(_samples(picture.samples, frames[1].edge, page.low + strips))
     page.add(chain(*parts), above)
     page.add(chain(*map(_plot, picture.axes, frames)), _PLOT + 12)
-    for number, current, words in picture.legend:
-        color, dash = line_look(number - 1)
-        page.marks.append(curve([(8, page.low), (48, page.low)], color, _width(current)[0], dash))
-        page.write(words, 128, left=56, step=18, bold=current)
+    for line in picture.legend:
+        page.marks.append(
+            Stroke([(8, page.low), (48, page.low)], line.color, line.width, line.dash)
+        )
+        page.write(line.name, 128, left=56, step=18, bold=line.bold)
     for note in picture.notes():
         page.write(note, 130, step=17)
     return page.graphic(picture.summary())
@@ -66,7 +66,7 @@ def frame_of(axes: Axes, left: float, top: float = 40) -> Frame:
     plot, (x_limits, y_limits) = axes.plot, axes.limits()
     x = Axis(plot.x, *x_limits, plot.log_x, axes.step if plot.x == "step" else "")
     y = Axis(plot.y, *y_limits, plot.log, plot.words)
-    names = [line.words for line in axes.lines] + [name for name, _ in plot.levels]
+    names = [line.name for line in axes.lines] + [name for name, _ in plot.levels]
     return Frame(x, y, Area(left, top, _WIDTH - _HALF, _PLOT), names=names)
 
 
@@ -82,10 +82,7 @@ def _plot(axes: Axes, frame: Frame) -> Iterator[Mark]:
     if axes.behind:
         yield Stroke(frame.points(axes.behind), "#999999", 0.8)
     yield from frame.flags(axes.marks, below="accuracy" in axes.plot.y)  # its curve is at the top
-    lines = [
-        Line(line.words, line.points, *line_look(line.number - 1), *_width(line.current))
-        for line in axes.lines
-    ]
+    lines = [*axes.lines]
     if not any(line.points for line in lines):
         yield frame.empty("nothing yet")
         return
@@ -93,11 +90,6 @@ def _plot(axes: Axes, frame: Frame) -> Iterator[Mark]:
     for name, y in axes.plot.levels:
         lines.append(Line(name, [(x, y) for x in ends], DARK_GREY, (1, 2), 1.2))
     yield from frame.lines(lines)
-
-
-def _width(current: bool) -> tuple[float, bool]:
-    """The line of the current run is wider, and its name is bold."""
-    return (3, True) if current else (1.6, False)
 
 
 def _ledger(ledger: Sequence[tuple[str, int, str]], top: float, longest: float) -> Iterator[Mark]:
@@ -154,24 +146,17 @@ def _strips(picture: Picture, frame: Frame, top: float) -> Iterator[Mark]:
 
 
 def merge_short(
-    segments: Iterable[tuple[int, int, str]], until: float, columns: int
+    segments: Sequence[tuple[int, int, str]], until: float, columns: int
 ) -> list[tuple[int, int, str]]:
-    """At most ``columns`` segments, each with the state that fills most of it."""
-    segments = list(segments)
+    """At most ``columns`` segments; of more of them, those in the middle of columns are seen."""
     if len(segments) <= columns:
-        return segments
-    width = math.ceil(until / columns)
-    filled: dict[int, dict[str, int]] = {}
-    for start, end, state in segments:
-        for column in range((start - 1) // width, (end - 1) // width + 1):
-            part = min(end, (column + 1) * width) - max(start, column * width + 1) + 1
-            states = filled.setdefault(column, {})
-            states[state] = states.get(state, 0) + part
+        return list(segments)
+    width, starts = math.ceil(until / columns), [start for start, _, _ in segments]
+    last = segments[-1][1]
     merged: list[tuple[int, int, str]] = []
-    for column, states in filled.items():
-        state = max(states, key=states.__getitem__)
-        start, end = column * width + 1, min((column + 1) * width, segments[-1][1])
-        if merged and merged[-1][2] == state:
-            start = merged.pop()[0]
-        merged.append((start, end, state))
+    for start in range(1, last + 1, width):
+        end = min(start + width - 1, last)
+        state = segments[bisect_right(starts, (start + end) // 2) - 1][2]
+        begun = merged.pop()[0] if merged and merged[-1][2] == state else start
+        merged.append((begun, end, state))
     return merged

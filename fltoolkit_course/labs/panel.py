@@ -53,7 +53,7 @@ class Panel:
         self.lab = lab
         self._traces: dict[int, Trace] = {}  # by run number
         self._draw_if_due = throttled(self._draw_now)
-        self._status: tuple[Any, ...] = ()
+        self._state = self._seen()
         self._values = dict(lab.values)  # as the controls have them
         self._wiring = threading.RLock()
         self._make_controls(ipywidgets)
@@ -174,28 +174,29 @@ class Panel:
 
     def _changed(self) -> None:
         """Called after each record, move and change of status, often and from any thread."""
-        run = self.lab.current
-        status: tuple[Any, ...] = ()
-        if run:  # and what decides whether it repeats an earlier one
-            status = (run.number, run.status, len(run.moves), *run.settings.values())
-        running = run is not None and run.status == "running"
-        news, self._status = status != self._status, status
-        moved = self.lab.values != self._values
-        paced = self.lab.steps_per_second != self.speed.value
-        if news or moved or paced:
+        run, before = self.lab.current, self._state
+        self._state = self._seen()
+        news = self._state != before
+        if news or self.lab.steps_per_second != self.speed.value:
             self._refresh()
-        if paced and not (news or moved):
-            return  # the picture does not show the speed
         try:
-            if running:
+            if run and run.status == "running":
                 if not self._picture.busy:
                     self._draw_if_due()
-            elif news and run is not None and run.runner.over:
+            elif news and run and run.runner.over:
                 self._picture.rest()
-            else:
+            elif news:  # not the pace alone, which the picture does not show
                 self._picture.moved()
         except Exception as error:  # of drawing: it does not end the training
             self._say(f"cannot draw: {type(error).__name__}: {error}", urgent=True)
+
+    def _seen(self) -> list[Any]:
+        """What buttons, sliders and words depend on, apart from the pace."""
+        run, values = self.lab.current, dict(self.lab.values)
+        if run is None:
+            return [values]
+        # its settings decide whether it repeats an earlier one
+        return [values, run.number, run.status, len(run.moves), dict(run.settings)]
 
     def _draw_now(self) -> None:
         self._picture.moved(rests=False)

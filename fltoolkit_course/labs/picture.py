@@ -13,6 +13,7 @@ from fltoolkit.history import History, Record
 from fltoolkit.units import amount
 from fltoolkit_course.labs.board import Board, Look, Plot, Run, Strip
 from fltoolkit_course.labs.lab import Lab
+from fltoolkit_course.plots.drawing import Line, line_look
 from fltoolkit_course.plots.live import Curve, at_the_end
 from fltoolkit_research.plots.placing import Points
 
@@ -106,20 +107,11 @@ class Trace:
                 self.bands.append((x, x, low, high))
 
 
-class RunLine(NamedTuple):
-    """One run in one plot."""
-
-    points: Points
-    number: int  # of the run: its colour and dash
-    current: bool
-    words: str
-
-
 class Axes(NamedTuple):
     """One pair of axes with everything that is drawn in it."""
 
     plot: Plot
-    lines: Sequence[RunLine]
+    lines: Sequence[Line]  # one for each run, the current one bold
     behind: Points
     bands: Sequence[tuple[float, float, float, float]]
     marks: Sequence[tuple[float, str]]  # vertical lines: (x, words)
@@ -168,14 +160,14 @@ class Picture(NamedTuple):
     strips: Sequence[Strip]
     looks: Mapping[str, Look]
     ledger: Sequence[tuple[str, int, str]]  # row's name, bytes, in words
-    legend: Sequence[tuple[int, bool, str]]  # run's number, whether it is the current, in words
+    legend: Sequence[Line]  # each run, with its settings and results in words
     samples: Sequence[Sample] | None = None  # texts of the current run; None: the lab has no texts
 
     def summary(self) -> str:
         """The picture in words, with its numbers."""
         rows = [f"{name} {words}" for name, _, words in self.ledger]
         rows += [f"text after {s.words}: {s.text!r}" for s in (self.samples or [])[-1:]]
-        runs = [words for _, _, words in self.legend]
+        runs = [line.name for line in self.legend]
         return ". ".join([f"{self.title}: {self.status}", *rows, *runs, *self.notes()])
 
     def notes(self) -> list[str]:
@@ -211,7 +203,7 @@ def compose(lab: Lab, traces: Mapping[int, Trace]) -> Picture:
         strips=[*strips, *lab.strips()],
         looks=lab.board.states,
         ledger=_ledger(lab.board, trace),
-        legend=[(r.number, r is run, _outcome(lab, r, traces[r.number])) for r in runs],
+        legend=[_line(r, r is run, [], _outcome(lab, r, traces[r.number])) for r in runs],
         samples=(_chosen(trace.samples) if trace else []) if lab.board.sample else None,
     )
 
@@ -232,13 +224,18 @@ def status_in_words(lab: Lab) -> str:
     return words
 
 
+def _line(run: Run, current: bool, points: Points, words: str) -> Line:
+    """A run has the same colour and dash everywhere; the current one's line is wider."""
+    return Line(words, points, *line_look(run.number - 1), 3 if current else 1.6, current)
+
+
 def _axes(
     lab: Lab, plot: Plot, current: Run | None, runs: Sequence[Run], traces: Mapping[int, Trace]
 ) -> Axes:
     lines = []
     for run in runs:
         points = traces[run.number].curves[plot.x, plot.y].points()
-        lines.append(RunLine(points, run.number, run is current, f"run {run.number}"))
+        lines.append(_line(run, run is current, points, f"run {run.number}"))
     if current is None or current not in runs:
         return Axes(plot, lines, [], [], [], 0, lab.board.step)
     trace = traces[current.number]

@@ -243,7 +243,7 @@ def test_a_run_with_the_settings_of_an_earlier_one_repeats_it() -> None:
     assert lab.repeated(one) is None
     assert lab.repeated(two) is one
     assert two.history == one.history
-    assert [words.count("(as run 1)") for _, _, words in picture_of(lab).legend] == [0, 1]
+    assert [line.name.count("(as run 1)") for line in picture_of(lab).legend] == [0, 1]
     lab.set("what_if", 0.5)  # changes what is shown, not the training
     assert lab.repeated(lab.run()) is one
     lab.set("seed", 3)

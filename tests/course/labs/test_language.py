@@ -241,7 +241,7 @@ def test_the_picture_has_loss_null_model_levels_marks_and_text() -> None:
     run = lab.run()
     picture = picture_of(lab)
     over_bytes, over_steps = picture.axes
-    assert [line.current for line in over_bytes.lines] == [False, True]
+    assert [line.bold for line in over_bytes.lines] == [False, True]
     tested = run.history.having("test_loss")
     assert over_steps.behind == list(
         zip(tested.column("step"), tested.column("alone"), strict=True)
