@@ -13,8 +13,6 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-SECONDS_AT_REST = 0.5  # after which the SVG is replaced with a PNG
-
 _NO_CONTROLS = "Run this cell to get the controls. Below is a picture that was drawn earlier."
 # A saved notebook holds the sentence and no controls. Controls that work hide the sentence; those
 # whose kernel is gone, which JupyterLab marks as disconnected, are hidden themselves.
@@ -84,6 +82,7 @@ class BelowControls:
     ):
         ipywidgets = find_ipywidgets("a script")
         self.shown, self.timer = False, threading.Timer(0, self.rest)
+        self.rests_after = 0.5  # seconds without a move, after which the SVG becomes a PNG
         self._draw, self._drawing = draw, threading.Lock()
         self._id = f"fltoolkit-{uuid.uuid4().hex}"
         self._latest: Bundle = ({}, {})
@@ -116,11 +115,11 @@ class BelowControls:
             self.shown = True
 
     def moved(self, rests: bool = True) -> None:
-        """Draw again as SVG; half a second later as PNG, if it ``rests`` then."""
+        """Draw again as SVG; later as PNG, if it ``rests`` then."""
         self.timer.cancel()
         self._update(lambda drawn: drawn.html())
         if self.shown and rests:
-            self.timer = threading.Timer(SECONDS_AT_REST, self.rest)
+            self.timer = threading.Timer(self.rests_after, self.rest)
             self.timer.daemon = True
             self.timer.start()
 

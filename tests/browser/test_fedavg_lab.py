@@ -17,22 +17,6 @@ def show_slow(folder: Path, server: Server, page: Any, name: str) -> Shown:
     return lab
 
 
-def test_notebook_04_a_slider_changes_what_a_round_costs(
-    folder: Path, server: Server, page: Any
-) -> None:
-    lab = show_slow(folder, server, page, "04_fedavg.ipynb")
-    lab.start(run=3)
-    lab.slide("interval", "ArrowRight", 2)  # 5, 10, 20 local steps
-    lab.until_moved("local_steps", 20, "interval 20")
-    lab.slide("update up", "ArrowLeft", 3)  # 32, 8, 4, 2 bits
-    lab.until_moved("bits_up", 2, "update up 2 bits")
-    lab.notebook.screenshot("fedavg_lab_running")
-    lab.stop(run=3)
-    lab.notebook.screenshot("fedavg_lab_stopped")
-    up = lab.per_round("up")
-    assert up[-1] < up[0] / 16, up
-
-
 def test_notebook_06_top_k_acts_now_and_the_masked_mean_at_the_next_start(
     folder: Path, server: Server, page: Any
 ) -> None:

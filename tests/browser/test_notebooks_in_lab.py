@@ -1,7 +1,6 @@
 """Real JupyterLab in a real browser: live curves move while a cell runs, and sliders act."""
 
 import re
-import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -41,7 +40,7 @@ for record in watch(training(500), 500, title="Stopped early"):
 PANEL = """
 from fltoolkit_course.panels import AdvisorPanel
 panel = AdvisorPanel(num_clients=10)
-panel._picture._rest = 3
+panel._picture.rests_after = 3
 panel
 """
 
@@ -132,7 +131,7 @@ def test_at_200_percent_zoom_nothing_is_cut_off(
     page.set_viewport_size({"width": 640, "height": 500})
     notebook.run_cell(2)
     area = notebook.show(2)
-    notebook.ask("panel._picture._rest = 3600")
+    notebook.ask("panel._picture.rests_after = 3600")
     area.get_by_role("slider").first.focus()
     page.keyboard.press("ArrowRight")
     assert fits(area.locator("svg[role=img]").first)
@@ -164,44 +163,11 @@ def fits(picture: Any) -> bool:
     raise AssertionError("no picture stayed long enough to be measured")
 
 
-def test_notebook_01_runs_live_and_leaves_its_pictures(
-    folder: Path, server: Server, page: Any
-) -> None:
-    shutil.copy(NOTEBOOKS / "01_vanilla_splitnn.ipynb", folder)
-    opened = open_notebook(page, server, "01_vanilla_splitnn.ipynb")
-    (live,) = [n for n, cell in enumerate(opened.cells()) if "in watch(" in cell["source"]]
-    opened.page.evaluate("() => jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
-    opened.run_all()
-    seen = set()
-    until = time.monotonic() + 600
-    while time.monotonic() < until:
-        output = (opened.outputs(live) or [{"data": {"text/plain": ""}}])[0]["data"]
-        if "image/png" in output:
-            break
-        if "text/html" in output:
-            if len(seen) == 2:
-                opened.show(live)
-                opened.screenshot("notebook_01_live")
-            seen.add(output["text/plain"])
-        page.wait_for_timeout(50)
-    assert len(seen) > 2, f"the live plot was not seen to move: {seen}"
-    opened.wait_until_idle()
-    opened.show(live).locator("img").first.wait_for()
-    opened.screenshot("notebook_01_done")
-    assert "finished: 2,300 of 2,300" in opened.outputs(live)[0]["data"]["text/plain"]
-    pictures = [o for c in opened.cells() for o in c.get("outputs", []) if "data" in o]
-    assert sum("image/png" in picture["data"] for picture in pictures) == 4
-    assert float(opened.ask("print(history[-1]['accuracy'])")) > 0.9
-    assert opened.ask("print(channel.nbytes(kind='activations'))") == str(
-        100 * (1437 * 640 * 4 + 23 * 12)
-    )
-
-
 COURSE = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
 STARTS_AT_ONCE = "00_start_here.ipynb"
 LIVE = ".jp-OutputArea svg[role=img]"
-BARS = ", ".join(f".jp-OutputArea-output:has-text('{part}')" for part in ("%|", "it ["))
-MOVING = f"{LIVE}, .jp-OutputArea [role=slider], {BARS}"
+BAR = ".jp-OutputArea-output:text-matches('\\d done')"
+MOVING = f"{LIVE}, .jp-OutputArea [role=slider], {BAR}"
 WITH_CONTROLS = re.compile(r"^(?:\w+ = )?(?:Playground|\w+Panel|\w+Lab)\(", re.MULTILINE)
 
 
@@ -260,20 +226,6 @@ def it_moves_soon(opened: Notebook, name: str) -> None:
     )
     if name == STARTS_AT_ONCE:
         assert min(seconds, computed) < 12  # and 3 for the imports of its first cell
-
-
-def test_the_playground_obeys(folder: Path, server: Server, page: Any) -> None:
-    opened = edition(folder, server, page, STARTS_AT_ONCE)
-    cell = next(n for n, c in enumerate(opened.cells()) if "Playground()" in c["source"])
-    opened.run_cell(cell)
-    area = opened.show(cell)
-    wait_for(page, lambda: "73.6 MB" in opened.words())  # trained to the end, with 32 bits
-    slider = area.get_by_role("slider").first
-    slider.focus()
-    page.keyboard.press("ArrowLeft")
-    page.keyboard.press("ArrowLeft")
-    wait_for(page, lambda: "8 bits for each number: 18.4 MB sent" in opened.words())
-    opened.themed("playground")
 
 
 STOPPED_EARLY = """

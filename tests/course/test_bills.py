@@ -9,7 +9,7 @@ import torch
 
 from fltoolkit.data.datasets import Dataset
 from fltoolkit_course import bills
-from fltoolkit_course.bills import Bill, Item, item, lines_until
+from fltoolkit_course.bills import Bill, Item, item
 from fltoolkit_course.done import FILE
 from fltoolkit_course.notebook import Notebook
 from fltoolkit_research.pooled.times import times_the_data
@@ -51,43 +51,6 @@ def test_a_line_says_bytes_result_and_times_the_data() -> None:
     assert math.isclose(line.times, times_the_data(123_456, X, Y), rel_tol=0.006)
     of_text = item("words", {"nbytes": 3000, "test_loss": 1.5}, 1000, "", "test_loss")
     assert (of_text.score, of_text.times) == ("test loss 1.5", 3.0)
-
-
-@pytest.mark.parametrize(
-    "record", [{"accuracy": 0.5}, {"nbytes": 5}, {"nbytes": 5, "accuracy": math.nan}]
-)
-def test_a_record_without_its_numbers_is_an_error(record: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="needs a finite number"):
-        item("a run", record, DATA, "", "accuracy")
-
-
-def test_the_card_shows_all_in_text_and_escapes_it_in_html() -> None:
-    lines = [("01", Item("<one>", 4_000_000, "90 %", 40.0, "a & b"), False)]
-    lines += [("02", Item("two", 40_000, "95 %", 0.4), True)]
-    data, metadata = Bill(lines)._repr_mimebundle_()
-    assert data["text/plain"].splitlines() == [
-        "The bill",
-        "  01  <one>  4.0 MB   90 %  40 times the data",
-        "  02  two    40.0 kB  95 %  0.4 times the data",
-    ]
-    page = data["text/html"]
-    assert "&lt;one&gt;" in page
-    assert "a &amp; b" in page
-    assert "saved copy" in page
-    assert "saved copy" not in Bill(lines[1:])._page()
-    assert metadata["fltoolkit_bill"] == {"02": [vars(lines[1][1])]}
-
-
-def test_damage_in_the_kept_file_leaves_the_line_out(folder: Path) -> None:
-    good = vars(Item("two", 5, "1 %", 1.0))
-    (folder / FILE).write_text(json.dumps({"02": {"bill": [3, {**good, "nbytes": "x"}, good]}}))
-    assert [line.what for line in Notebook("02", "Two", guesses={}).done().bill] == ["two"]
-
-
-def test_lines_until_sorts_by_notebook() -> None:
-    own = [Item("b", 1, "", 1.0)]
-    found = lines_until("03b", {"03b": own, "04": own})
-    assert [number for number, _, _ in found] == ["01", "03", "03b"]
 
 
 def test_the_stored_bill_is_that_of_the_saved_notebooks() -> None:

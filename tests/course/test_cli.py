@@ -20,6 +20,8 @@ def test_all_of_the_course_is_copied(tmp_path):
     assert sorted(path.name for path in (tmp_path / "new" / "course").glob("*.ipynb")) == names
     assert {*names, "colab/README.md"} <= set(copied)
     assert not [name for name in copied if "assignments" in name], "masters hold the solutions"
+    with pytest.raises(NotADirectoryError, match="is a file; name a folder"):
+        copy_notebooks(tmp_path / "new" / "course" / names[0])
 
 
 def test_copies_have_no_outputs_and_links_that_lead_out_of_the_folder(tmp_path):
@@ -131,14 +133,6 @@ def test_without_jupyterlab_it_says_the_pip_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(course, "find_spec", lambda name: None)
     assert cli.main(["course", str(tmp_path)]) == 2
     assert 'pip install "fltoolkit[lab]"' in capsys.readouterr().err
-
-
-def test_a_file_in_the_way(tmp_path, capsys):
-    (tmp_path / "file").touch()
-    assert cli.main(["course", str(tmp_path / "file"), "--no-open"]) == 2
-    assert (
-        f"fltoolkit course: {tmp_path / 'file'} is a file; name a folder" in capsys.readouterr().err
-    )
 
 
 def test_an_installation_without_notebooks_says_so(tmp_path, monkeypatch):

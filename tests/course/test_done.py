@@ -1,6 +1,5 @@
 """What is kept of a reader's progress: whole or not at all, and damage is no reason to fail."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -21,26 +20,13 @@ def test_what_is_kept_is_read_again_and_notebooks_do_not_touch_each_other(tmp_pa
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[1]", '{"01": 3}', '{"01": {"guesses": [1]}}'])
-def test_a_damaged_file_counts_as_nothing_done(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_file_is_set_aside(tmp_path: Path, damage: str, capsys: Printed) -> None:
     (tmp_path / FILE).write_text(damage)
-    assert all(done == Done() for done in read_done(tmp_path).values())
+    assert read_done(tmp_path) == {}
+    assert "kept as course_progress.damaged.json" in capsys.readouterr().out
+    assert (tmp_path / "course_progress.damaged.json").read_text() == damage
     remember(tmp_path, "01", Done({}, {"size": True}))
     assert read_done(tmp_path)["01"].passed == ["size"]
-
-
-def test_an_unreadable_file_is_set_aside(tmp_path: Path, capsys: Printed) -> None:
-    (tmp_path / FILE).write_text("my work {")
-    read_done(tmp_path)
-    assert "kept as course_progress.damaged.json" in capsys.readouterr().out
-    assert (tmp_path / "course_progress.damaged.json").read_text() == "my work {"
-
-
-def test_entries_of_the_wrong_kind_are_left_out(tmp_path: Path) -> None:
-    part = {"guesses": {"a": {"guessed": 3}, "b": 1}, "checks": {"c": "yes", "d": True}}
-    good = {"guessed": "1", "measured": "2", "off": "", "factor": None}
-    part["guesses"] |= {"e": good, "f": {**good, "factor": "x"}}
-    (tmp_path / FILE).write_text(json.dumps({"01": part}))
-    assert read_done(tmp_path) == {"01": Done({"e": Guess("1", "2")}, {"d": True})}
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:

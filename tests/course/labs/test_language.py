@@ -66,25 +66,6 @@ def test_it_is_tested_every_ten_steps_or_more_and_at_the_end() -> None:
     assert tested == [10, 20, 23]
 
 
-@pytest.mark.slow
-def test_it_learns_and_its_text_gets_better() -> None:
-    lab = small(160, inner_steps=10, width=16)
-    run = lab.run()
-    tested = run.history.having("test_loss")
-    losses = tested.column("test_loss")
-    assert losses[-1] < losses[0] / 2
-    texts = [str(text) for text in tested.column("text")]
-    assert all(text.startswith("to ") and len(text) == 54 for text in texts)
-
-    def known(text: str) -> float:
-        """The share of the text's triples of characters that the training text has, too."""
-        triples = [text[k : k + 3] for k in range(len(text) - 2)]
-        return sum(triple in TEXT.decode(TEXT.train) for triple in triples) / len(triples)
-
-    assert known(texts[-1]) > 0.5
-    assert known(texts[-1]) > 2 * known(texts[0])
-
-
 # ------------------------------------------------------------------ what acts when
 
 

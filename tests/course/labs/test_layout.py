@@ -48,18 +48,6 @@ def test_the_svg_shows_states_by_letter_and_height_marks_and_ledger(two_runs: Th
 
 
 @pytest.mark.slow
-def test_what_one_steers_by_comes_first(two_runs: ThresholdLab) -> None:
-    """Bars and strips lie above the plots, which end within 400 pixels."""
-    drawing = lay_out(picture_of(two_runs))
-    places = {mark.words: mark.y for mark in drawing.marks if isinstance(mark, Words)}
-    plots = min(places["accuracy [%]"], places["bytes sent"])
-    assert places["state"] < plots
-    assert places["control"] < plots, "the last bar"
-    assert places["C silence"] < plots
-    assert places["bytes sent"] < 400
-
-
-@pytest.mark.slow
 def test_the_figure_says_what_the_svg_says(two_runs: ThresholdLab) -> None:
     picture = picture_of(two_runs)
     root = ElementTree.fromstring(lay_out(picture).svg())

@@ -11,7 +11,6 @@ from course.labs.few_digits import SECONDS, wait_until
 
 from fltoolkit.data import load
 from fltoolkit_course.labs import FedAvgLab, Panel, ThresholdLab
-from fltoolkit_course.plots import below_controls
 
 pytest.importorskip("ipywidgets")
 
@@ -70,19 +69,6 @@ def test_at_first_a_picture_that_can_stay(lab: ThresholdLab, screen: Screen) -> 
     lab._ipython_display_()  # a second view of the same
     assert len(screen.ids) == 1
     assert len(lab._listeners) == 1
-
-
-@pytest.mark.later
-def test_controls_hide_the_sentence_and_are_hidden_without_a_kernel(
-    lab: ThresholdLab, screen: Screen
-) -> None:
-    """The style goes with the controls: what is saved shows the sentence (see tests/browser)."""
-    sentence, controls = screen.widgets
-    (name,) = controls._dom_classes
-    assert f"{name}-sentence" in sentence.data
-    style = controls.children[-1].value
-    assert f".{name}.jupyter-widgets-disconnected" in style
-    assert f".{name}-sentence" in style
 
 
 @pytest.mark.slow
@@ -191,7 +177,7 @@ def test_the_labs_own_set_moves_the_slider(lab: ThresholdLab) -> None:
 def test_svg_while_it_moves_and_png_at_rest(
     lab: ThresholdLab, screen: Screen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(below_controls, "SECONDS_AT_REST", 0.05)
+    lab.panel._picture.rests_after = 0.05
     lab.start()
     wait_until(lambda: screen.kinds().count("S") > 3)
     lab.pause()
@@ -218,31 +204,6 @@ def test_a_run_in_the_cell_ends_with_its_picture(lab: ThresholdLab, screen: Scre
     short.run()
     assert screen.kinds().endswith("P")
     assert "run 1 finished, step 46 of 46" in screen.pictures[-1]["text/plain"]
-
-
-@pytest.mark.later
-def test_drawing_takes_its_share_and_no_more(
-    lab: ThresholdLab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = [0.0]
-    drawn: list[float] = []
-
-    def draw(rests: bool) -> None:
-        drawn.append(clock[0])
-        clock[0] += 0.02
-
-    monkeypatch.setattr("fltoolkit_course.plots.live.time.perf_counter", lambda: clock[0])
-    monkeypatch.setattr(lab.panel._picture, "moved", draw)
-    for _ in range(20_000):
-        clock[0] += 0.001
-        lab.panel._draw_if_due()
-    assert 0.035 < 0.02 * len(drawn) / clock[0] < 0.041
-    monkeypatch.setattr(lab.panel._picture, "moved", lambda rests: drawn.append(clock[0]))
-    drawn.clear()
-    for _ in range(2000):
-        clock[0] += 0.001
-        lab.panel._draw_if_due()
-    assert 15 <= len(drawn) <= 20, "ten a second, however quick it is"
 
 
 @pytest.mark.later
@@ -276,13 +237,9 @@ def test_an_error_in_training_is_shown_with_its_traceback(screen: Screen) -> Non
 
 
 @pytest.mark.later
-def test_an_error_in_a_button_is_shown(lab: ThresholdLab) -> None:
+def test_the_script_opens_and_closes(lab: ThresholdLab) -> None:
     lab.panel._press(lab.script)
     assert "ValueError: nothing was run yet" in note(lab)
-
-
-@pytest.mark.later
-def test_the_script_opens_and_closes(lab: ThresholdLab) -> None:
     lab.step()
     assert lab.wait(SECONDS)
     lab.panel.buttons["script"].click()

@@ -62,7 +62,7 @@ def test_the_samples_themselves_are_compared_too() -> None:
 @pytest.mark.later
 def test_the_panel_shows_svg_at_once_and_png_at_rest(shown: list[dict[str, Any]]) -> None:
     panel = AdvisorPanel(num_clients=10)
-    panel._picture._rest = 3600
+    panel._picture.rests_after = 3600
     panel._ipython_display_()
     assert set(shown[-1]) == {"image/png", "text/plain"}
     for clients in (20, 50, 100):
@@ -70,7 +70,7 @@ def test_the_panel_shows_svg_at_once_and_png_at_rest(shown: list[dict[str, Any]]
         assert set(shown[-1]) == {"text/html", "text/plain"}
     assert panel.comparison == compare_bytes(100)
     assert shown[-1]["text/plain"] == compare_bytes(100).sentence
-    panel._picture._rest = 0.01
+    panel._picture.rests_after = 0.01
     panel.sliders["num_clients"].value = 200
     wait_for_png(shown)
     assert shown[-1]["text/plain"] == compare_bytes(200).sentence
@@ -81,7 +81,7 @@ def test_the_panel_shows_svg_at_once_and_png_at_rest(shown: list[dict[str, Any]]
 @pytest.mark.later
 def test_every_slider_reaches_both_ends(shown: list[dict[str, Any]]) -> None:
     panel = AdvisorPanel()
-    panel._picture._rest = 60
+    panel._picture.rests_after = 60
     panel._ipython_display_()
     for slider in panel.sliders.values():
         assert slider.description

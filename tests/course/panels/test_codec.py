@@ -19,7 +19,7 @@ pytest.importorskip("ipywidgets")
 def test_the_codec_panel_follows_its_controls(shown: list[dict[str, Any]]) -> None:
     tensors = {"activation": normal(20, 30).relu(), "update": 0.01 * normal(20, 30)}
     panel = CodecPanel(tensors)
-    panel._picture._rest = 3600
+    panel._picture.rests_after = 3600
     panel._ipython_display_()
     assert set(shown[-1]) == {"image/png", "text/plain"}
     assert panel.report == describe_codec(tensors["activation"], Pipeline(Quantize(4)))
@@ -34,7 +34,7 @@ def test_the_codec_panel_follows_its_controls(shown: list[dict[str, Any]]) -> No
     assert panel.report.sentence == panel._sentence.value
     assert f"sent <b>{panel.report.real_bits:.2f}</b>" in panel._readout.value
     assert "Quantize(bits=6" in panel._readout.value
-    panel._picture._rest = 0.01
+    panel._picture.rests_after = 0.01
     panel.controls["bits"].value = 5
     wait_for_png(shown)
     assert shown[-1]["text/plain"] == f"Quantize, nearest: {panel.report.sentence}"
@@ -71,7 +71,7 @@ def test_a_slider_that_is_off_would_change_nothing() -> None:
 @pytest.mark.later
 def test_every_choice_reaches_both_ends(shown: list[dict[str, Any]]) -> None:
     panel = CodecPanel(normal(20, 30))
-    panel._picture._rest = 60
+    panel._picture.rests_after = 60
     panel._ipython_display_()
     for name in panel.controls["codec"].options:
         panel.controls["codec"].value = name
