@@ -150,6 +150,10 @@ LEGEND = """() => Math.max(...[...document.querySelectorAll('svg[role=img] text'
     text => text.getBoundingClientRect().bottom))"""
 
 
+INK_AND_PAPER = """() => ['text', 'rect'].map(kind =>
+  getComputedStyle(document.querySelector(`svg[role=img] ${kind}`)).fill)"""
+
+
 def test_bytes_and_states_are_in_sight_while_one_steers(notebook: Notebook, page: Any) -> None:
     page.set_viewport_size({"width": 1280, "height": 800})
     notebook.run_cell(0)
@@ -163,6 +167,12 @@ def test_bytes_and_states_are_in_sight_while_one_steers(notebook: Notebook, page
     places = page.evaluate(PLACES)  # all at once: the picture is drawn anew all the time
     places += [[box["y"], box["y"] + box["height"]] for box in sliders]
     assert all(0 < top < bottom < low for top, bottom in places), places
+
+    notebook.theme("Dark")
+    ink, paper = ([int(n) for n in re.findall(r"\d+", c)[:3]] for c in page.evaluate(INK_AND_PAPER))
+    assert min(ink) > 200 > 60 > max(paper), (ink, paper)
+    notebook.screenshot("threshold_lab_dark")
+    notebook.theme("Light")
 
     page.set_viewport_size({"width": 900, "height": 800})
     notebook.show(0)
