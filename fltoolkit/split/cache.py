@@ -64,7 +64,8 @@ class ActivationCache:
         if self._h is None or self._y is None:
             self._h = torch.zeros(self.num_samples, *h.shape[1:])  # unwritten pages take no memory
             self._y = torch.zeros(self.num_samples, *y.shape[1:], dtype=y.dtype)
-        self._ids = torch.cat([self._ids, ids[~self.has(ids)]])
+        if len(new := ids[~self.has(ids)]):
+            self._ids = torch.cat([self._ids, new])
         self._h[ids], self._y[ids] = h.cpu(), y.cpu()
         self._versions[ids] = self.version
 
