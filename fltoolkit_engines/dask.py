@@ -1,7 +1,7 @@
 """Federated averaging on a Dask cluster: a round's clients train on its workers.
 
 Here: a channel whose clients are on the workers. `fedavg` runs unchanged in this process, which is
-the server. Not here: sweeps, whose whole runs go to workers (`fltoolkit_research.cluster`).
+the server. Not here: sweeps, whose whole runs go to workers.
 
 A client's part of a round is a function of what is sent to the worker: the model's message, the
 client's codecs with their memory, its optimizer's state and a seed. So another worker can repeat

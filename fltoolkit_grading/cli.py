@@ -59,9 +59,13 @@ def _parser() -> argparse.ArgumentParser:
     about = "grade only these again"
     grade.add_argument("--regrade", metavar="STUDENT", nargs="+", default=[], help=about)
     about = "processor time for one cell (20)"
-    grade.add_argument("--cell-seconds", type=float, default=20.0, help=about)
+    grade.add_argument(
+        "--cell-seconds", type=float, default=grading.Limits.cell_seconds, help=about
+    )
     about = "processor time for all answers of one student, and for all hidden checks (100)"
-    grade.add_argument("--total-seconds", type=float, default=100.0, help=about)
+    grade.add_argument(
+        "--total-seconds", type=float, default=grading.Limits.total_seconds, help=about
+    )
     about = "without bubblewrap: only for notebooks that you have written yourself"
     grade.add_argument("--no-fence", action="store_true", help=about)
     grade.set_defaults(run=_grade)

@@ -116,7 +116,6 @@ def grade(
     *,
     jobs: int = 1,
     limits: Limits = Limits(),
-    seed: int | None = None,
     only: Iterable[str] = (),
     progress: Callable[[Iterable[Grade], int], Iterable[Grade]] | None = None,
 ) -> list[Grade]:
@@ -133,7 +132,6 @@ def grade(
         jobs: the number of submissions graded at a time; each takes a core and about half a
             gigabyte.
         limits: the limits for one submission; earlier results are kept even if limits change.
-        seed: the secret seed; by default it is drawn once.
         only: grade only these students, and grade them again if there is a result.
         progress: wraps the iterator of results, e.g. with a bar.
     """
@@ -150,7 +148,7 @@ def grade(
             f"there is no submission of {', '.join(unknown)}; the students are: {', '.join(found)}"
         )
     (out / "results").mkdir(parents=True, exist_ok=True)
-    seed = _keep_seed(out / "seed.json", master.name, seed)
+    seed = _keep_seed(out / "seed.json", master.name)
     kept, todo = [], []
     for student, path in found.items():
         key = _key(path, master, seed)
@@ -527,19 +525,18 @@ def _key(path: Path, master: Master, seed: int) -> str:
     return digest.hexdigest()
 
 
-def _keep_seed(path: Path, name: str, seed: int | None) -> int:
-    """The secret seed of this folder: the given one, the one kept, or a new one."""
+def _keep_seed(path: Path, name: str) -> int:
+    """The secret seed of this folder, which is drawn once."""
     known: dict[str, int] = json.loads(path.read_text()) if path.exists() else {}
     if others := sorted(set(known) - {name}):
         raise AssignmentError(
             f"{path.parent} holds the grades of {', '.join(others)}, not of {name}: "
             "use another --out for each assignment"
         )
-    if seed is None:
-        seed = known.get(name, secrets.randbits(128))
-    if known.get(name) != seed:
-        _write_private(path, json.dumps({**known, name: seed}))
-    return seed
+    if name not in known:
+        known[name] = secrets.randbits(128)
+        _write_private(path, json.dumps(known))
+    return known[name]
 
 
 def _write_private(path: Path, text: str) -> None:

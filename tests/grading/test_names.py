@@ -138,7 +138,7 @@ def seeds(tmp_path, monkeypatch):
     )
     (tmp_path / "in").mkdir()
 
-    def seeds(files, out="out", **how):
+    def seeds(files, out="out", secret=7):
         for name, text in files.items():
             (tmp_path / "in" / f"{name}.ipynb").write_text(text)
         found = {}
@@ -149,7 +149,9 @@ def seeds(tmp_path, monkeypatch):
             return Grade(student)
 
         monkeypatch.setattr(grading, "grade_one", each)
-        results = grading.grade(tmp_path / "in", master_of(1), tmp_path / out, **how)
+        (tmp_path / out).mkdir(exist_ok=True)
+        (tmp_path / out / "seed.json").write_text(json.dumps({master_of(1).name: secret}))
+        results = grading.grade(tmp_path / "in", master_of(1), tmp_path / out)
         return found, results
 
     return seeds
@@ -159,14 +161,14 @@ def test_what_a_hand_in_shows_about_its_seed_is_of_no_use_for_the_next_one(seeds
     """Another file has another seed; the same file has the same one, so that a grading can be
     repeated; and nobody can compute one without the secret.
     """
-    first, results = seeds({"ana": "one", "ben": "two", "cleo": "one"}, seed=7)
+    first, results = seeds({"ana": "one", "ben": "two", "cleo": "one"})
     assert first["ana"] == first["cleo"] != first["ben"]
     assert {result.student: int(result.key, 16) for result in results} == first
-    assert seeds({}, seed=7)[0] == {}  # the results are kept
-    assert seeds({"ana": "three"}, seed=7)[0]["ana"] not in first.values()
-    assert seeds({"ana": "one"}, seed=7)[0] == {"ana": first["ana"]}
-    assert seeds({}, out="again", seed=7)[0] == first
-    others, _ = seeds({}, out="others", seed=8)
+    assert seeds({})[0] == {}  # the results are kept
+    assert seeds({"ana": "three"})[0]["ana"] not in first.values()
+    assert seeds({"ana": "one"})[0] == {"ana": first["ana"]}
+    assert seeds({}, out="again")[0] == first
+    others, _ = seeds({}, out="others", secret=8)
     assert not set(others.values()) & set(first.values())
 
 
