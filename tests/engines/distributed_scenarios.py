@@ -43,7 +43,11 @@ Tell = Callable[[Any], None]
 HERE = ["--standalone", "--local-addr", "127.0.0.1"]  # torchrun takes a free port itself
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(  # not this module: before Python 3.13 the server would not find it
-    ["fltoolkit_engines.torch_distributed", "fltoolkit.data", "fltoolkit.split", "fltoolkit.codecs"]
+    [
+        "torch._dynamo",  # which an optimizer's first step would import in each process: 3 s
+        *("fltoolkit_engines.torch_distributed", "fltoolkit.split", "fltoolkit.data.batches"),
+        *("fltoolkit.codecs.wrappers", "fltoolkit.models", "fltoolkit.federated.rounds"),
+    ]
 )
 
 

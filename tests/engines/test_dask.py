@@ -7,6 +7,7 @@ import threading
 import time
 import warnings
 from functools import partial
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,17 @@ def cluster(count=2):
     # Dask divides the memory by the cores, and would pause a worker that has little of it
     how = {"threads_per_worker": 1, "memory_limit": 0, "dashboard_address": None}
     return LocalCluster(n_workers=count, **how)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forked():
+    """Workers are forked from a process that has torch: else each takes seconds to start."""
+    from dask import config
+
+    forkserver.set_forkserver_preload(["distributed", "torch._dynamo", "fltoolkit_engines.dask"])
+    forkserver.ensure_running()
+    with config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        yield
 
 
 @pytest.fixture(scope="module")
