@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from statistics import mean, mode
 
@@ -89,15 +90,19 @@ def keep(results: Iterable[Result], path: Path = KEPT) -> None:
 
 def read_kept(path: Path = KEPT) -> list[Result]:
     """What `keep` wrote, as results whose records but the last have the curve only."""
-    found: list[Result] = []
-    if not path.exists():
-        return found
+    return list(_read(path, path.stat().st_mtime_ns)) if path.exists() else []
+
+
+@cache
+def _read(path: Path, written: int) -> tuple[Result, ...]:
+    """A file as it was at a time: reading it takes seconds, and ten tables need it."""
+    found = []
     for line in path.read_text(encoding="utf-8").splitlines():
         kept = json.loads(line)
         curve = [dict(zip(CURVE, row, strict=True)) for row in kept["curve"]]
         history = History([*curve[:-1], kept["last"]])
         found.append(Result(Experiment.from_dict(kept["settings"]), history, "", kept["seconds"]))
-    return found
+    return tuple(found)
 
 
 def parts_of(results: Iterable[Result]) -> Parts:

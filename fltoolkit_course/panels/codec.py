@@ -20,7 +20,6 @@ from fltoolkit_course.plots.below_controls import BelowControls, find_ipywidgets
 from fltoolkit_course.plots.codec_report import describe_codec, draw_report
 from fltoolkit_course.plots.drawing import Graphic
 from fltoolkit_research.codecs import QSGD, STC, LloydMax, Quantiles, RandomK, Sign, Ternary
-from fltoolkit_research.codecs.codebooks import LloydMax, Quantiles
 from fltoolkit_research.codecs.contexts import ContextEntropy
 from fltoolkit_research.codecs.rotate import DRIVE, EDEN, Rotate
 

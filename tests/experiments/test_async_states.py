@@ -8,23 +8,20 @@ import pytest
 import torch
 
 from experiments.async_states import __main__ as command
-from experiments.async_states.report import PAGE, main_table, report
+from experiments.async_states.report import report
 from experiments.async_states.run import dataset, run
 from experiments.async_states.settings import (
     BATCH_SIZE,
     CUTS,
     FLOAT8,
     LR,
-    SIZES,
     Setting,
     Task,
-    settings,
-    whole_epochs,
 )
-from experiments.runs import read, rows_of
+from experiments.runs import read
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, splitnn_mlp, train_split
 from fltoolkit.data import Dataset
-from fltoolkit.split import AlwaysA, BudgetGate, FreezeAfter, Periodic, State
+from fltoolkit.split import AlwaysA, BudgetGate, Periodic, State
 
 DIGITS = Task("digits", epochs=2, clients=3)
 STEPS = DIGITS.num_steps
@@ -90,34 +87,6 @@ def test_a_run_that_diverges_counts_as_what_it_is():
         run(DIGITS, setting, 0)
 
 
-def test_keys_tell_runs_apart():
-    task = Task()
-    keys = [s.key(task, seed) for s in settings(task) for seed in s.seeds]
-    others = [s for s in settings(task) if s.part != "8-bit floats"]  # one is in two tables
-    assert len({s.key(task, 0) for s in others}) == len(others)
-    assert len(set(keys)) == len(keys) - 3
-    assert VANILLA.key(task, 0) != VANILLA.key(replace(task, epochs=16), 0)
-    assert VANILLA.key(task, 0) == replace(VANILLA, name="other", part="p").key(task, 0)
-    assert VANILLA.key(task, 0) == VANILLA.key(replace(task, clients=5), 0)  # one client only
-
-
-@pytest.mark.slow
-def test_vgg11_trains_on_images():
-    """It learns, too: half noise, half one of ten patterns of 4 x 4 blocks."""
-    random, y = torch.Generator().manual_seed(0), torch.arange(96) % 10
-    patterns = torch.randn(10, 3, 8, 8, generator=random)
-    x = patterns.repeat_interleave(4, 2).repeat_interleave(4, 3)[y]
-    x = (x + torch.randn(x.shape, generator=random)) / 2**0.5
-    data = Dataset(x, y, x[:20], y[:20], num_classes=10, name="patterns")
-    task = Task("cifar10", "vgg11", epochs=2)
-    result = run(task, Setting("part", "family", "f", FreezeAfter(1), FLOAT8), 0, data)
-    assert result["steps"] == {"A": 2, "B": 2, "C": 0}
-    dense = 3 * 96 * CUTS["vgg11"]  # up, down, up; a byte per value
-    assert dense < result["nbytes"] < 1.01 * dense
-    longer = run(replace(task, epochs=8), Setting("part", "family", "a", AlwaysA()), 0, data)
-    assert longer["accuracy"] > 0.5
-
-
 @pytest.mark.slow
 def test_cifar10_by_one_argument(tmp_path, monkeypatch, capsys):
     """From files of the right shape to a table: two steps of VGG-11."""
@@ -145,11 +114,6 @@ def test_cifar10_by_one_argument(tmp_path, monkeypatch, capsys):
     assert "1 runs: cifar10, vgg11, 1 epochs" in printed
 
 
-def test_other_tasks_have_no_table_of_equal_bytes():
-    assert any(s.part.startswith("equal") for s in settings(Task(clients=3)))
-    assert not any(s.part.startswith("equal") for s in settings(DIGITS))
-
-
 def test_a_tenth_is_every_tenth_image(monkeypatch):
     x, y = torch.arange(30.0).reshape(30, 1, 1, 1), torch.arange(30) % 10
     whole = Dataset(x, y, x[:20], y[:20], num_classes=10)
@@ -159,17 +123,3 @@ def test_a_tenth_is_every_tenth_image(monkeypatch):
     assert tenth.x_train.flatten().tolist() == [0, 10, 20]
     assert len(tenth.y_test) == 2
     assert Task("cifar10_tenth", "vgg11").num_steps == 15 * 79
-
-
-def test_sizes_are_those_of_the_data():
-    data = dataset(DIGITS)
-    assert SIZES["digits"] == tuple(data.x_train.shape)
-
-
-@pytest.mark.slow
-def test_the_page_shows_what_the_report_prints():
-    task, results = Task(), read(command.RESULTS)
-    assert PAGE.shows(report(rows_of(task, settings(task), results)))
-    tenth = Task("cifar10_tenth", "vgg11")
-    rows = rows_of(tenth, whole_epochs(tenth), results)
-    assert main_table(rows, rows[0][1]) in PAGE.path.read_text(encoding="utf-8")

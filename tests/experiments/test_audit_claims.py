@@ -21,10 +21,10 @@ def test_multiples_of_the_largest_value_are_unbiased():
     x = torch.tensor([0.3, -1.0, 0.0, 0.55])
     back = [
         codec.decode(codec.encode({"x": x}))["x"]
-        for codec in (Pipeline(stage(2, seed), ContextEntropy()) for seed in range(2000))
+        for codec in (Pipeline(stage(2, seed), ContextEntropy()) for seed in range(500))
     ]
     assert {float(v) for v in torch.stack(back).flatten()} == {-1.0, 0.0, 0.5, 1.0}
-    torch.testing.assert_close(torch.stack(back).mean(0), x, atol=0.03, rtol=0)
+    torch.testing.assert_close(torch.stack(back).mean(0), x, atol=0.06, rtol=0)
     zeros = {"x": torch.zeros(3)}
     codec = Pipeline(stage(2, 0))
     assert torch.equal(codec.decode(codec.encode(zeros))["x"], zeros["x"])

@@ -5,12 +5,6 @@ from collections import Counter
 from experiments import budget
 
 
-def test_the_page_holds_the_table():
-    text = budget.PAGE.read_text(encoding="utf-8")
-    assert budget.table() in text
-    assert text.count(budget.BEGIN) == text.count(budget.END) == 1
-
-
 def test_unequal_numbers_of_trials_are_marked(monkeypatch):
     def made_up():
         yield budget.Trials("mine", Counter({"tuned": 7, "plain": 1}), "test")
@@ -28,8 +22,3 @@ def test_unequal_numbers_of_trials_are_marked(monkeypatch):
 def test_what_is_not_stored_is_said(monkeypatch):
     monkeypatch.setattr(budget, "PARTS", [lambda: iter([budget.Trials("mine", Counter(a=0), "t")])])
     assert budget.table().splitlines()[2:] == ["| mine | a | not stored | t | not known |"]
-
-
-def test_every_page_with_chosen_settings_has_a_row():
-    pages = ("async_states", "fedavg_results", "language_results", "newer_methods", "send_the_data")
-    assert not [page for page in pages if f"]({page}.md)" not in budget.table()]

@@ -6,11 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from experiments.fedavg_results.__main__ import RESULTS
-from experiments.fedavg_results.report import PAGE, report
-from experiments.fedavg_results.run import dataset, network, run
-from experiments.fedavg_results.settings import DOWN, UP, WINNER, Once, Setting, Task, settings
-from experiments.runs import read, rows_of
+from experiments.fedavg_results.report import report
+from experiments.fedavg_results.run import run
+from experiments.fedavg_results.settings import DOWN, UP, WINNER, Once, Setting, Task
+from experiments.runs import rows_of
 from fltoolkit import Channel, Party, evaluate, fedavg, load
 from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit.data import partition_iid
@@ -72,29 +71,6 @@ def test_only_codecs_without_memory_are_shared():
         assert codec.encode(tree) == codec.encode(tree)
 
 
-def test_keys_tell_runs_apart():
-    task = Task()
-    keys = [s.key(task, seed) for s in settings() for seed in s.seeds]
-    assert len(set(keys)) == len(keys) - 1  # one is in two tables
-    assert PLAIN.key(task, 0) == replace(PLAIN, name="other", part="p").key(task, 0)
-    for change in ({"lr": 0.2}, {"rounds": 99}, {"masked": True}, {"split": "shards"}):
-        assert PLAIN.key(task, 0) != replace(PLAIN, **change).key(task, 0)
-
-
-@pytest.mark.parametrize("model", ["2nn", "cnn"])
-def test_the_papers_networks(model):
-    sizes = {"2nn": 199_210, "cnn": 1_663_370}
-    made = network("mnist", model, 0)
-    assert sum(p.numel() for p in made.parameters()) == sizes[model]
-
-
-def test_pixels_from_0_to_1():
-    data = dataset("digits", "2nn", "0 to 1")
-    assert data.x_train.min() >= -1e-6
-    assert data.x_train.max() <= 1 + 1e-6
-    assert data.x_train.max() > 0.9
-
-
 def test_a_report_says_who_never_got_there():
     setting = Setting("IID", "float32", seeds=(0, 1))
     few = Setting("IID", "few", {"update": UP["4 bits"]}, seeds=(0, 1))
@@ -112,7 +88,3 @@ def test_a_report_says_who_never_got_there():
     assert "| few | 94.50 [88.15, 100.00] | +0.00 [+0.00, +0.00] | 0.1 | 0.1 |" in printed
     assert "| 25.0 | 0.1, 1 of 2 never | never |" in printed
     assert "few: 25.0 times fewer, +0.00 [+0.00, +0.00] points (seeds: 2): met" in printed
-
-
-def test_the_page_shows_what_the_report_prints():
-    assert PAGE.shows(report(rows_of(Task(), settings(), read(RESULTS))))

@@ -33,17 +33,6 @@ def test_what_is_learned(kind):
     assert sum(p.numel() for p in tuned.parameters()) == LEARNED[kind]
 
 
-def test_settings_differ_in_key_and_name():
-    task = finetune.TASKS["upper"]
-    each = [*finetune.settings(task), *finetune.candidates(task)]
-    names, keys = {s.name for s in each}, {s.key(task, 0) for s in each}
-    assert len(names) == len(each)
-    assert len(finetune.settings(task)) >= 6
-    assert len(keys) >= len(finetune.settings(task))
-    ways = {s.key(task, 0) for s in finetune.settings(task)}
-    assert len(ways) == len(finetune.settings(task))
-
-
 @pytest.mark.later
 @pytest.mark.parametrize("codec", [None, finetune.eden(2)])
 def test_a_run_counts_all_but_the_first_download(codec):

@@ -2,14 +2,11 @@
 
 import math
 from dataclasses import replace
-from importlib import import_module
 
 import pytest
 
 from experiments.language import tuned
-from experiments.language.command import page_of
-from experiments.language.task import Task, python_sources
-from experiments.runs import read
+from experiments.language.task import Task
 
 TINY = Task(text="topics", context=16, layers=1, width=16, batch_size=2, workers=2, steps=30)
 STUDY = replace(tuned.STUDIES["python"], task=TINY, trial_steps=30)
@@ -46,24 +43,3 @@ def test_a_run_tells_both_halves_and_repeats_itself(name):
     assert first["nats"] != first["nats_validation"]
     assert first["key"] == setting.key(TINY, 1)
     assert {**first, "seconds": 0} == {**second, "seconds": 0}
-
-
-@pytest.mark.slow
-def test_python_sources_are_a_text_of_ascii():
-    text = python_sources(50_000)
-    assert len(text.train) + len(text.test) == 50_000
-    assert text.alphabet.isascii()
-
-
-@pytest.mark.parametrize(
-    "part", [pytest.param("split", marks=pytest.mark.later), "finetune", "inversion"]
-)
-def test_the_page_shows_what_is_stored(part):
-    results = read(tuned.RESULTS.with_name(f"language_{part}.jsonl"))
-    assert page_of(part).shows(import_module(f"experiments.language.{part}").report(results))
-
-
-@pytest.mark.parametrize("name", tuned.STUDIES)
-def test_the_page_shows_the_trials_and_rows_of_each_study(name):
-    printed = tuned.report(name, read(tuned.RESULTS))
-    assert page_of(f"tuned --study {name}").shows(printed)

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from experiments.leakage import report as leakage_report
-from experiments.leakage.__main__ import RESULTS
-from experiments.leakage.report import draw, report
+from experiments.leakage.report import report
 from experiments.leakage.run import run, summary
-from experiments.leakage.settings import BINARY, TASKS, UP, Setting, Task, settings
+from experiments.leakage.settings import BINARY, UP, Setting, Task
 from experiments.runs import read, sweep
 from fltoolkit.codecs import Pipeline, Quantize, TopK
 
@@ -63,40 +62,3 @@ def test_a_run_that_diverges_is_named_and_the_others_go_on(tmp_path, monkeypatch
     assert words.startswith(
         f"0 runs and 1 that diverged (float32, seed 0, at step {first['diverged']})"
     )
-
-
-def test_keys_tell_runs_apart():
-    task = TASKS["digits"]
-    keys = [setting.key(task, seed) for setting in settings() for seed in task.seeds]
-    ours = [s for s in settings() if s.name == "float32"]
-    assert len({s.key(task, 0) for s in ours}) == 2  # float32 both ways is in two tables
-    assert len(set(keys)) == len(keys) - len(task.seeds)
-    vanilla = ours[0]
-    assert vanilla.key(task, 0) != vanilla.key(replace(task, epochs=5), 0)
-    assert vanilla.key(task, 0) == replace(vanilla, name="other").key(replace(task, seeds=()), 0)
-
-
-def test_the_three_kinds_of_samples_are_disjoint():
-    for task in TASKS.values():
-        num_train = {"digits": 1437, "mnist": 60_000}[task.data]
-        assert task.num_own + task.num_auxiliary <= num_train
-
-
-def test_the_page_shows_what_the_report_prints():
-    results = read(RESULTS)
-    printed = report(results).splitlines()
-    page = PAGE.read_text(encoding="utf-8").splitlines()
-    tables = [line for line in page if line.startswith("|")]
-    assert tables
-    assert set(tables) <= set(printed)
-    lists = ("| ", "- Do", "- NoPeek")
-    assert not [line for line in printed if line.startswith(lists) and line not in page]
-    for line in printed:
-        if " runs: " in line:
-            assert line in page
-
-
-@pytest.mark.slow
-def test_the_pages_figures_are_drawn(tmp_path):
-    draw(read(RESULTS), tmp_path)
-    assert (tmp_path / "leakage_digits.png").stat().st_size > 10_000

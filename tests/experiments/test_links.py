@@ -8,13 +8,11 @@ import sys
 import pytest
 
 from experiments.links import report as links_report
-from experiments.links.__main__ import RESULTS
 from experiments.links.ahead import EPOCHS, LR, Both, accuracy
 from experiments.links.emulator import bucket, mtu
-from experiments.links.methods import AHEAD, METHODS
+from experiments.links.methods import METHODS
 from experiments.links.party import outgrown
-from experiments.links.settings import MBIT, REPEATS, Setting, settings
-from experiments.runs import read, rows_of
+from experiments.links.settings import MBIT, Setting
 from fltoolkit import SGD, Channel, Party, evaluate
 from fltoolkit.channel import Transfer
 from fltoolkit.split import train_split
@@ -78,21 +76,6 @@ def test_what_has_outgrown_the_buffer_is_what_the_engine_sends_in_two():
         assert beyond == (nbytes > _peers._room_for(before))
 
 
-def test_every_link_is_run_long_enough_and_not_for_ever():
-    chosen = settings()
-    assert len(chosen) >= 8
-    for setting in chosen:
-        assert tuple(setting.counts()) == setting.methods
-        assert all(4 <= count <= 40 for count in setting.counts().values())
-        assert setting.seeds == tuple(range(REPEATS))
-    assert "5 up, 50 down Mbit/s, 10 ms" in {s.name for s in chosen}
-    assert [s.name for s in chosen if not s.slow_start] == [
-        "5 up, 50 down Mbit/s, 10 ms, no slow start after a pause"
-    ]
-    assert {s.methods for s in chosen} == {tuple(METHODS), tuple(AHEAD)}
-    assert len({s.key(None, n) for s in chosen for n in s.seeds}) == len(chosen) * REPEATS
-
-
 def test_tables_of_made_up_runs():
     setting = Setting(1e6, 2e6, 0.01)
     methods = [METHOD | {"method": name, "wall": 1.0 + n} for n, name in enumerate(METHODS)]
@@ -102,11 +85,6 @@ def test_tables_of_made_up_runs():
     assert "| 100.0 / 50.0 | 103.6 / 51.8 |" in text  # messages, interfaces
     assert text.count(setting.name) == 2 + len(METHODS)
     assert links_report.report([]) == "no runs yet"
-
-
-def test_the_page_shows_what_is_stored():
-    rows = rows_of(None, settings(), read(RESULTS))
-    assert links_report.PAGE.shows(links_report.report(rows))
 
 
 @pytest.mark.later

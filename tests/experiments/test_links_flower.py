@@ -9,10 +9,9 @@ import sys
 import pytest
 
 from experiments.links import flower_report
-from experiments.links.flower import RESULTS, links, run
+from experiments.links.flower import run
 from experiments.links.flower_report import METHODS, POLL, TURNS, WARM
 from experiments.links.settings import MBIT, Setting
-from experiments.runs import read, rows_of
 
 METHOD = {
     **{"method": METHODS[0], "count": 1, "messages": 2, "wall": 12.0},
@@ -55,11 +54,6 @@ def test_tables_of_made_up_runs():
     assert "without it on both sides the median is 1.75 " in text  # 12 - 5 beside 9 - 5 seconds
     assert text.count("100.0 / 200.0 kB (") == len(METHODS)
     assert flower_report.report([]) == "no runs yet"
-
-
-def test_the_page_shows_what_is_stored():
-    rows = rows_of(None, links(), read(RESULTS))
-    assert flower_report.PAGE.shows(flower_report.report(rows))
 
 
 @pytest.mark.slow

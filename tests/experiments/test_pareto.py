@@ -83,9 +83,3 @@ def test_means_are_over_the_same_seeds():
     assert [(r.experiment.name, r.experiment.seed) for r in shown] == [
         *(("a", 0), ("b", 0), ("a", 1), ("b", 1))
     ]
-
-
-def test_the_page_shows_what_the_report_prints(kept):
-    text = PAGE.read_text(encoding="utf-8")
-    printed = text.split(pareto_report.BEGIN)[1].split(pareto_report.END)[0]
-    assert printed.strip() == pareto_report.report(pareto_report.parts_of(kept)).strip()

@@ -8,7 +8,6 @@ import pytest
 from experiments.pareto import tuned
 from experiments.pareto.report import read_kept
 from experiments.pareto.settings import TASKS, methods
-from experiments.runs import read
 from fltoolkit_research import build, num_steps, run
 
 
@@ -89,7 +88,3 @@ def test_a_run_is_a_line_that_repeats_itself():
     first, second = (tuned.run(None, short, seed) for _ in range(2))
     assert {**first, "seconds": 0} == {**second, "seconds": 0}
     assert first["key"] == short.key(None, seed)
-
-
-def test_the_page_shows_what_is_stored():
-    assert tuned.SHOWN.shows(tuned.report(read(tuned.RESULTS)))

@@ -41,13 +41,9 @@ def test_mnist_reaches_97_percent_with_its_bytes_printed(tmp_path):
 
 
 def test_demo_on_digits(tmp_path):
-    printed = demo(tmp_path, "--epochs=2", "--seeds=2")
-    assert len(printed.splitlines()) == 9
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
+    assert len(demo(tmp_path, "--epochs=1", "--seeds=1").splitlines()) == 9
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {
         "accuracy_over_bytes.png",
-        *(
-            f"{name}-{seed}.jsonl"
-            for name in ("splitfed", "u_shaped", "vanilla")
-            for seed in (0, 1)
-        ),
-    ]
+        *("splitfed-0.jsonl", "u_shaped-0.jsonl", "vanilla-0.jsonl"),
+    }

@@ -1,6 +1,5 @@
 """Pictures as one message, copies of a network that step together, and short runs of both kinds."""
 
-from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
@@ -21,7 +20,7 @@ from experiments.send_data.pictures import (
     smaller,
 )
 from experiments.send_data.run import _sent, _together
-from experiments.send_data.settings import ALL, Sent, Together, key
+from experiments.send_data.settings import Sent, Together
 from experiments.send_data.training import Pixels, Replicas, batches, network
 
 CPU = torch.device("cpu")
@@ -133,16 +132,6 @@ def test_owners_stop_at_the_deadline_and_keep_what_they_have(held):
     test = Pixels(held.x_test, held.y_test, CPU).x[:, :, 2:-2, 2:-2], held.y_test
     found = _together(owners, 0, held, test, CPU, deadline=0)
     assert found["rounds"] == len(found["curve"]) == 1
-
-
-def test_each_setting_and_seed_has_its_own_key():
-    keys = {key(setting, seed) for setting in ALL for seed in range(3)}
-    assert len(keys) == 3 * len(ALL)
-    assert key(replace(ALL[0], rounds=7), 0) not in keys
-
-
-def test_the_page_shows_what_is_stored():
-    assert report.PAGE.shows(report.tables())
 
 
 def test_networks_of_the_membership_attack_are_those_of_docs_leakage():

@@ -1,0 +1,166 @@
+"""Each page of results shows what its command prints from the stored runs; a key is one run's.
+
+A new experiment is a line in `PRINTED` and one in `KEYED`.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from experiments import budget
+from experiments.async_states import __main__ as async_command
+from experiments.async_states import report as async_report
+from experiments.async_states import settings as async_states
+from experiments.fedavg_results import __main__ as fedavg_command
+from experiments.fedavg_results import report as fedavg_report
+from experiments.fedavg_results import settings as fedavg
+from experiments.language import __main__ as language_command
+from experiments.language import data_parallel, finetune, inversion, split, tuned
+from experiments.language import report as language_report
+from experiments.language.command import page_of
+from experiments.language.task import Task as LanguageTask
+from experiments.leakage import __main__ as leakage_command
+from experiments.leakage import report as leakage_report
+from experiments.leakage import settings as leakage
+from experiments.links import __main__ as links_command
+from experiments.links import flower, flower_report
+from experiments.links import report as links_report
+from experiments.links import settings as links
+from experiments.newer import __main__ as newer_command
+from experiments.newer import report as newer_report
+from experiments.pareto import report as pareto_report
+from experiments.pareto import tuned as pareto_tuned
+from experiments.runs import DOCS, Page, read, rows_of
+from experiments.secrecy import __main__ as secrecy_command
+from experiments.secrecy import report as secrecy_report
+from experiments.secrecy import settings as secrecy
+from experiments.send_data import report as send_data_report
+from experiments.send_data import settings as send_data
+
+MNIST, TENTH = async_states.Task(), async_states.Task("cifar10_tenth", "vgg11")
+
+
+def holds(name: str, blocks: Iterable[str]) -> bool:
+    """Whether a page without marks holds all of these."""
+    text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    return not [block for block in blocks if block not in text]
+
+
+def async_tenth() -> bool:
+    rows = rows_of(TENTH, async_states.whole_epochs(TENTH), read(async_command.RESULTS))
+    return holds("async_states", [async_report.main_table(rows, rows[0][1])])
+
+
+def async_mnist() -> bool:
+    rows = rows_of(MNIST, async_states.settings(MNIST), read(async_command.RESULTS))
+    return async_report.PAGE.shows(async_report.report(rows))
+
+
+def averaging() -> bool:
+    rows = rows_of(fedavg.Task(), fedavg.settings(), read(fedavg_command.RESULTS))
+    return fedavg_report.PAGE.shows(fedavg_report.report(rows))
+
+
+def workers() -> bool:
+    task, stored = LanguageTask(), read(language_command.RESULTS)
+    parts = language_command.PARTS.items()
+    found = {name: rows_of(task, part.settings(task), stored) for name, part in parts}
+    return language_report.PAGE.shows(language_report.tables(found))
+
+
+def text(part: str) -> bool:
+    results = read(tuned.RESULTS.with_name(f"language_{part}.jsonl"))
+    return page_of(part).shows(import_module(f"experiments.language.{part}").report(results))
+
+
+def study(name: str) -> bool:
+    return page_of(f"tuned --study {name}").shows(tuned.report(name, read(tuned.RESULTS)))
+
+
+def leaks() -> bool:
+    printed = leakage_report.report(read(leakage_command.RESULTS)).splitlines()
+    said = [line for line in printed if line.startswith(("| ", "- Do", "- NoPeek"))]
+    effort = [line for line in printed if " runs: " in line]
+    page = (DOCS / "leakage.md").read_text(encoding="utf-8").splitlines()
+    tables = {line for line in page if line.startswith("|")}
+    return tables <= {*printed} and {*said, *effort} <= {*page}
+
+
+def on_links() -> bool:
+    rows = rows_of(None, links.settings(), read(links_command.RESULTS))
+    return links_report.PAGE.shows(links_report.report(rows))
+
+
+def on_links_with_flower() -> bool:
+    rows = rows_of(None, flower.links(), read(flower.RESULTS))
+    return flower_report.PAGE.shows(flower_report.report(rows))
+
+
+def newer() -> bool:
+    results = read(newer_command.RESULTS)
+    printed = [newer_report.table(group, results) for group in newer_command.GROUPS.values()]
+    return holds("newer_methods", [each.split("\n\n", 1)[1] for each in printed])
+
+
+def one_plot() -> bool:
+    page = Page("results", pareto_report.BEGIN, pareto_report.END)
+    return page.shows(pareto_report.report(pareto_report.parts_of(pareto_report.read_kept())))
+
+
+def one_plot_tuned() -> bool:
+    return pareto_tuned.SHOWN.shows(pareto_tuned.report(read(pareto_tuned.RESULTS)))
+
+
+PRINTED: dict[str, Callable[[], bool]] = {
+    "async_states": async_mnist,
+    "async_states, a tenth of CIFAR-10": async_tenth,
+    "fedavg_results": averaging,
+    "language": workers,
+    **{f"language {part}": partial(text, part) for part in ("split", "finetune", "inversion")},
+    **{f"language, study {name}": partial(study, name) for name in tuned.STUDIES},
+    "leakage": leaks,
+    "links": on_links,
+    "links with Flower": on_links_with_flower,
+    "newer": newer,
+    "pareto": one_plot,
+    "pareto, tuned": one_plot_tuned,
+    "secrecy": lambda: holds(
+        "secrecy", secrecy_report.report(read(secrecy_command.RESULTS)).split("\n\n")
+    ),
+    "send_data": lambda: send_data_report.PAGE.shows(send_data_report.tables()),
+    "budget": lambda: holds(budget.PAGE.stem, [budget.table()]),
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_the_page_shows_what_is_printed(name: str) -> None:
+    assert PRINTED[name](), "run its command with --write, or put in what it prints with --report"
+
+
+KEYED: dict[str, list[tuple[Any, Iterable[Any]]]] = {
+    "async_states": [(MNIST, async_states.settings(MNIST))],
+    "fedavg_results": [(fedavg.Task(), fedavg.settings())],
+    "language": [(LanguageTask(), data_parallel.settings(LanguageTask()))],
+    "language split": [(task, split.settings(task)) for task in split.TASKS.values()],
+    "language finetune": [(task, finetune.settings(task)) for task in finetune.TASKS.values()],
+    "language inversion": [(task, inversion.settings(task)) for task in inversion.TASKS.values()],
+    "leakage": [(task, leakage.settings()) for task in leakage.TASKS.values()],
+    "links": [(None, links.settings())],
+    "secrecy": [(task, secrecy.settings(task)) for task in secrecy.TASKS.values()],
+}
+IN_TWO_TABLES = {"async_states": 2, "fedavg_results": 4, "leakage": 1}  # so many settings
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_each_run_has_a_key_of_its_own(name: str) -> None:
+    for task, settings in KEYED[name]:
+        keys = [s.key(task, seed) for s in settings for seed in (0, 1)]
+        assert len({*keys}) == len(keys) - 2 * IN_TWO_TABLES.get(name, 0)
+
+
+def test_each_picture_setting_has_a_key_of_its_own() -> None:
+    keys = [send_data.key(setting, seed) for setting in send_data.ALL for seed in (0, 1)]
+    assert len({*keys}) == len(keys)
