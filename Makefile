@@ -103,7 +103,11 @@ bench: $(SETUP)  ## measure training and codecs, compared with other code
 peers: .venv-fedjax/.ready  ## other frameworks for `make bench`, in environments of their own
 
 gpu: $(SETUP)  ## run the experiments that need a GPU, the most useful first
-	$(BIN)/python -m experiments.gpu --run
+	$(BIN)/python -m experiments.language.tuned --study python --choose --device cuda --jobs $$(nproc)
+	$(BIN)/python -m experiments.language.tuned --study python --device cuda --jobs $$(nproc)
+	$(BIN)/python -m experiments.language.tuned --study shakespeare --choose --device cuda --jobs $$(nproc)
+	$(BIN)/python -m experiments.language.tuned --study shakespeare --device cuda --jobs $$(nproc)
+	$(BIN)/python -m experiments.async_states --data cifar10 --device cuda --workers $$(nproc)
 
 notebooks: $(SETUP)  ## run all notebooks again and save their outputs
 	$(BIN)/python tools/run_notebooks.py

@@ -6,7 +6,6 @@
     python -m experiments.async_states --write         # the same into docs/async_states.md
     python -m experiments.async_states --data digits --epochs 5 --out runs/digits.jsonl
     python -m experiments.async_states --data cifar10  # VGG-11, on a GPU if there is one
-    python -m experiments.async_states --data cifar10 --time 20  # bytes and seconds of 20 steps
 
 Each finished run is one line of JSON in ``--out`` and is not run again; Ctrl-C loses only the
 runs in progress. What came out: docs/async_states.md.
@@ -18,8 +17,8 @@ from pathlib import Path
 import torch
 
 from experiments.async_states.report import PAGE, draw, report
-from experiments.async_states.run import run, time_of_steps
-from experiments.async_states.settings import CUTS, MODELS, NUM_CLIENTS, SIZES, Task, settings
+from experiments.async_states.run import run
+from experiments.async_states.settings import MODELS, SIZES, Task, settings
 from experiments.runs import (
     DOCS,
     STORED,
@@ -41,21 +40,16 @@ def main() -> None:
     parser = options(__doc__, RESULTS)
     seeds_and_workers(parser)
     parser.add_argument("--data", choices=SIZES, default="mnist")
-    parser.add_argument("--model", choices=CUTS, help="by default vgg11 for cifar10, else mlp")
     parser.add_argument("--epochs", type=int, default=15)
-    parser.add_argument("--clients", type=int, default=NUM_CLIENTS, help="where there are several")
     parser.add_argument("--device", help="by default cuda for vgg11 if there is one, else cpu")
     parser.add_argument("--figure", type=Path, default=FIGURE)
-    parser.add_argument("--time", type=int, default=0, metavar="STEPS", help="of vanilla, no data")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    task = Task(args.data, args.model or MODELS[args.data], args.epochs, args.clients)
+    task = Task(args.data, MODELS[args.data], args.epochs)
     gpu = task.model == "vgg11" and torch.cuda.is_available()
     device = args.device or ("cuda" if gpu else "cpu")
     mine = chosen(settings(task), args)
-    if args.time:
-        print(time_of_steps(task, args.time, device))
-    elif args.report or args.write:
+    if args.report or args.write:
         rows = rows_of(task, mine, read(args.out))
         PAGE.tell(report(rows), args)
         draw(rows, args.figure)

@@ -1,14 +1,11 @@
 """One training run of a setting."""
 
 import copy
-import itertools
-import math
 import time
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
-import torch
 from torch import nn
 
 from experiments.async_states.settings import BATCH_SIZE, LR, Setting, Task
@@ -16,7 +13,7 @@ from experiments.runs import Result
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, load, splitnn_mlp
 from fltoolkit.data import Dataset, partition_iid
 from fltoolkit.models import seeded
-from fltoolkit.split import ActivationCache, Bookmark, train_async, train_async_relay, train_split
+from fltoolkit.split import ActivationCache, Bookmark, train_async, train_async_relay
 from fltoolkit_research.data import load_cifar10
 
 SHAPES = {"digits": (1, 8, 8), "mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
@@ -126,26 +123,3 @@ def run(
         "curve": curve,
         **{"seconds": round(time.perf_counter() - start, 1), "device": device},
     }
-
-
-def time_of_steps(task: Task, number: int, device: str) -> str:
-    """What a step of vanilla costs: for machines on which a whole run would take too long."""
-    shape = {"mlp": (math.prod(SHAPES[task.data]),)}.get(task.model, SHAPES[task.data])
-    draw = torch.Generator().manual_seed(0)
-    x = torch.rand(BATCH_SIZE, *shape, generator=draw)
-    y = torch.randint(10, (BATCH_SIZE,), generator=draw)
-    data, channel = Dataset(x, y, x, y, num_classes=10, name="noise"), Channel()
-    steps = train_split(parties(task, data, 1, 0, device), itertools.repeat((x, y)), channel)
-    next(steps)
-    seconds = []
-    for _ in range(number):
-        start = time.perf_counter(), time.process_time()
-        next(steps)
-        seconds.append((time.perf_counter() - start[0], time.process_time() - start[1]))
-    wall, cpu = (sorted(s[k] for s in seconds) for k in (0, 1))
-    return (
-        f"{task.model}, batch {BATCH_SIZE}, noise, {device}, one thread: {number} steps, "
-        f"{channel.nbytes() // (number + 1):,} bytes each; wall {wall[0]:.2f} s shortest, "
-        f"{wall[number // 2]:.2f} median; CPU {cpu[0]:.2f} s, {cpu[number // 2]:.2f}. "
-        f"A run has {task.num_steps:,} steps"
-    )

@@ -34,7 +34,7 @@ SIZES = {  # samples, pixels
 }
 CUTS = {"mlp": 640, "vgg11": 128 * 8 * 8}  # activations a sample
 MODELS = {"digits": "mlp", "mnist": "mlp", "cifar10": "vgg11", "cifar10_tenth": "vgg11"}
-"""The model of each data set, unless an option says otherwise."""
+"""The model of each data set."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ runs in progress. What came out: docs/fedavg_results.md.
 """
 
 from functools import partial
-from pathlib import Path
 
 from experiments.fedavg_results.report import PAGE, draw, report
 from experiments.fedavg_results.run import run
@@ -26,18 +25,16 @@ def main() -> None:
     """The command line."""
     parser = options(__doc__, RESULTS)
     seeds_and_workers(parser)
-    parser.add_argument("--data", choices=["mnist", "fashion_mnist", "digits"], default="mnist")
-    parser.add_argument("--clients", type=int, default=100)
+    parser.add_argument("--data", choices=["mnist", "digits"], default="mnist")
     parser.add_argument("--rounds", type=int, help="at most so many, for a trial")
     parser.add_argument("--device", default="cpu", help="cpu, cuda, ...")
-    parser.add_argument("--figure", type=Path, default=FIGURE)
     args = parser.parse_args()
-    task = Task(args.data, args.clients, args.rounds)
+    task = Task(args.data, rounds=args.rounds)
     mine = chosen(settings(), args)
     if args.report or args.write:
         rows = rows_of(task, mine, read(args.out))
         PAGE.tell(report(rows), args)
-        draw(rows, args.figure)
+        draw(rows, FIGURE)
         return
     # all settings on one seed before the next seed: whenever it is stopped, rows can be compared
     turns = sorted((turn, n) for n, s in enumerate(mine) for turn, _ in enumerate(s.seeds))

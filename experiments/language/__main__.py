@@ -30,16 +30,12 @@ def summary(result: Result) -> str:
 def main() -> None:
     """The command line."""
     parser = options(__doc__, RESULTS)
-    parser.add_argument("--part", choices=PARTS, help="only this part of the experiment")
     parser.add_argument("--seeds", type=int, nargs="+", help="instead of each setting's own")
-    parser.add_argument("--limit", type=int, help="at most so many runs, then end")
-    parser.add_argument("--steps", type=int, default=Task.steps)
     parser.add_argument("--layers", type=int, default=Task.layers, help="of another model size")
     parser.add_argument("--width", type=int, default=Task.width, help="of another model size")
-    parser.add_argument("--text", default=Task.text, choices=("shakespeare", "topics"))
     parser.add_argument("--send-text", action="store_true", help="what sending the text takes")
     args = parser.parse_args()
-    task = Task(text=args.text, steps=args.steps, layers=args.layers, width=args.width)
+    task = Task(layers=args.layers, width=args.width)
     stored = read(args.out)
     if args.send_text:
         pooled.measure(task)
@@ -47,11 +43,9 @@ def main() -> None:
         found = {n: rows_of(task, part.settings(task), stored) for n, part in PARTS.items()}
         PAGE.tell(tables(found), args)
     else:
-        for name, part in PARTS.items():
-            if args.part in (None, name):
-                jobs = jobs_of(task, chosen(part.settings(task), args))
-                jobs = [job for job in jobs if job[1].key(task, job[2]) not in stored]
-                sweep(part.run, jobs[: args.limit], args.out, summary=summary)
+        for part in PARTS.values():
+            jobs = jobs_of(task, chosen(part.settings(task), args))
+            sweep(part.run, jobs, args.out, summary=summary)
 
 
 if __name__ == "__main__":

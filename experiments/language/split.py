@@ -25,7 +25,7 @@ from experiments.language.command import main
 from experiments.null_rows import megabytes
 from experiments.runs import Result, Row, Runs, digest, gain_of, mean_nbytes, rows_of
 from fltoolkit import Batches, Party, evaluate
-from fltoolkit.codecs import Codec, LloydMax, Pipeline, Quantize, RandTopK
+from fltoolkit.codecs import Codec, Pipeline, Quantize
 from fltoolkit.split import AlwaysA, Periodic, Upload, train_async, train_split
 from fltoolkit_research import pretrained
 from fltoolkit_research.codecs import (

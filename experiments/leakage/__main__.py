@@ -30,14 +30,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", help="instead of the task's own")
     parser.add_argument("--only", default="", help="settings whose table or name holds this")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    parser.add_argument("--images", type=Path, default=IMAGES, help="folder of the figures")
     parser.add_argument("--report", action="store_true", help="print tables, draw the figures")
     args = parser.parse_args()
     torch.set_num_threads(1)
     if args.report:
         results = read(args.out)
         print(report(results))
-        draw(results, args.images)
+        draw(results, IMAGES)
         return
     task = TASKS[args.data]
     chosen = [s for s in settings() if args.only in f"{s.part}: {s.name}"]

@@ -40,7 +40,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", choices=TASKS, default="mnist")
     parser.add_argument("--only", default="", help="settings whose name holds this")
-    parser.add_argument("--clients", type=int, help="only settings with so many clients")
     parser.add_argument("--seeds", type=int, nargs="+", help="instead of each setting's own")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--attack", action="store_true", help="attacks instead of training")
@@ -62,7 +61,6 @@ def main() -> None:
         return
     task = TASKS[args.data]
     chosen = [s for s in settings(task) if args.only in s.name]
-    chosen = [s for s in chosen if args.clients in (None, s.num_clients)]
     sweep(run, [(task, s, seed) for s in chosen for seed in args.seeds or s.seeds], args.out)
 
 

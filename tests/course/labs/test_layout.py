@@ -10,7 +10,6 @@ from matplotlib.text import Text
 from fltoolkit.split import State
 from fltoolkit_course.labs import ThresholdLab
 from fltoolkit_course.labs.layout import lay_out, merge_short
-from fltoolkit_research.plots.placing import Words
 
 
 @pytest.fixture(scope="module")
