@@ -2,7 +2,6 @@
 
 import importlib.util
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 import torch
 from explore.conftest import EXPLORE
 
-from experiments.language import data_parallel, finetune
+from experiments.language import data_parallel
 from experiments.language import split as language_split
 from experiments.language.task import Task
 from experiments.pareto import report as pareto_report
@@ -89,25 +88,11 @@ def test_scripts_and_the_data_of_a_page_are_small() -> None:
 # ------------------------------------------------- waits, which the store of a run does not hold
 
 
-@pytest.fixture
-def transfers(monkeypatch: pytest.MonkeyPatch) -> Sequence[Any]:
-    """The channel of the last run of an experiment with language models, in a list."""
-    found: list[Any] = []
-
-    class Recording(Channel):
-        def __init__(self, *args: Any, **kwargs: Any):
-            super().__init__(*args, **kwargs)
-            found[:] = [self]
-
-    for module in (data_parallel, language_split, finetune):
-        monkeypatch.setattr(module, "Channel", Recording)
-    return found
-
-
 WORKERS = Task("topics", context=16, layers=1, width=16, batch_size=2, workers=3, steps=6)
+CUT = language_split.Task("t", "topics", 102, 3, 2, 1e-3, 4)
 
 
-@pytest.mark.later
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "side_by_side"),
     [
@@ -116,47 +101,25 @@ WORKERS = Task("topics", context=16, layers=1, width=16, batch_size=2, workers=3
         (data_parallel.Setting("s", "streaming", inner_steps=3, exchange=AllGather()), 6),
         (data_parallel.Setting("s", "demo", "SGD", exchange=AllGather()), 6),
         (data_parallel.Setting("s", "ddp", workers=1, exchange=AllGather()), 1),
+        (language_split.Setting("p", "s", upload=Upload(delta=True)), 1),
+        (language_split.Setting("p", "s", upload=Upload(), period=3), 1),
+        (language_split.Setting("p", "s", shape="U-shaped"), 1),
     ],
 )
-def test_waits_of_workers_are_counted(
-    setting: data_parallel.Setting, side_by_side: int, transfers: list[Any]
+def test_waits_are_counted(
+    setting: Any, side_by_side: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data_parallel.run(WORKERS, setting, 0)
-    count = len(transfers[0].transfers)
-    assert export.worker_waits(setting, WORKERS) * side_by_side == count
+    """As many as messages, of which some go side by side."""
+    channels = []
 
+    class Recording(Channel):
+        def __init__(self, *args: Any, **kwargs: Any):
+            super().__init__(*args, **kwargs)
+            channels.append(self)
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "setting",
-    [
-        language_split.Setting("p", "s", upload=Upload(delta=True)),
-        language_split.Setting("p", "s", upload=Upload(), period=3),
-        language_split.Setting("p", "s", shape="U-shaped"),
-    ],
-)
-def test_waits_of_a_split_transformer_are_counted(
-    setting: language_split.Setting, transfers: list[Any]
-) -> None:
-    task = language_split.Task("t", "topics", 102, 3, 2, 1e-3, 4)
-    language_split.run(task, setting, 0)
-    assert export.split_waits(setting, task) == len(transfers[0].transfers)
-
-
-@pytest.mark.later
-def test_bytes_and_waits_of_fine_tuning(
-    monkeypatch: pytest.MonkeyPatch, transfers: list[Any]
-) -> None:
-    """Bytes after each round are those of the messages, but for the first download."""
-    small = lambda text, **_: gpt(len(text.alphabet), context=64, width=16, num_heads=1, seed=0)  # noqa: E731
-    monkeypatch.setattr(finetune, "pretrained", small)
-    task = finetune.Task("t", "topics", "topics", False, False, 1, 2, 3, 1, 2, 4)
-    run = finetune.run(task, finetune.Setting("p", "s", "full", 1e-3), 0)
-    told, channel = export.one_tuning(task, run), transfers[0]
-    free = sum(t.nbytes for t in channel.transfers if t.step == 1 and t.kind == "model")
-    by_round = [
-        sum(t.nbytes for t in channel.transfers if t.step <= step) - free for step in (1, 2, 3)
-    ]
-    assert [nbytes for nbytes, _ in told["curve"]] == by_round
-    assert told["waits"] == len(channel.transfers) / 2 - 1
-    assert told["up"] == sum(t.nbytes for t in channel.transfers if t.kind == "update")
+    whole = isinstance(setting, data_parallel.Setting)
+    module, task = (data_parallel, WORKERS) if whole else (language_split, CUT)
+    monkeypatch.setattr(module, "Channel", Recording)
+    module.run(task, setting, 0)
+    waits = (export.worker_waits if whole else export.split_waits)(setting, task)
+    assert waits * side_by_side == len(channels[-1].transfers)
