@@ -44,7 +44,6 @@ from fltoolkit.codecs.stage import Indices, Part, Symbols, side
 from fltoolkit.data import load
 from fltoolkit.models import mcmahan_cnn, seeded, splitnn_mlp
 from fltoolkit_research.codecs import ContextEntropy, Deflate, Zstd, contexts
-from fltoolkit_research.codecs.contexts import _contexts as contexts
 
 STAGES: dict[str, Quantize | TopK] = {
     f"{bits}{'s' if s else 'd'}": Quantize(bits, s) for bits in (8, 4, 2) for s in (True, False)

@@ -32,12 +32,11 @@ from benchmarks.split_speed import (
     step_works,
 )
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import ErrorFeedback, Float8, Pipeline, Quantize, TopK, codebooks, quantize
+from fltoolkit.codecs import ErrorFeedback, Float8, Pipeline, Quantize, TopK, floats, quantize
 from fltoolkit.codecs.places import largest
 from fltoolkit.federated import Local, fedavg
 from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit_research.codecs import DRIVE, ContextEntropy, Rotate, contexts
-from fltoolkit_research.codecs.contexts import _contexts as contexts
 
 
 class Row(NamedTuple):
@@ -157,7 +156,7 @@ def rotations() -> Iterator[Row]:
         "Float8": Pipeline(Float8()),
     }
     goals = dict.fromkeys([*chosen, *(f"decode {text}" for text in chosen)], 8.0)
-    counting = {"classes of values counted, alone": lambda x: codebooks._classes(x.numpy())}
+    counting = {"classes of values counted, alone": lambda x: floats._classes(x.numpy())}
     return codecs(1_663_370, chosen, goals | {"Float8": 5.0}, counting)
 
 

@@ -24,6 +24,7 @@ from experiments.newer.setting import CHOICE_SEEDS
 from experiments.pareto import tuned as pareto_tuned
 from experiments.pareto.report import is_null, read_kept
 from experiments.runs import read, write_between
+from experiments.tables import markdown
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
@@ -170,10 +171,7 @@ PARTS: list[Callable[[], Iterator[Trials]]] = [
 
 def table() -> str:
     """All of them as Markdown; methods with equally many trials share a row."""
-    lines = [
-        "| table | methods | stored trials each | chosen on | equal? |",
-        "|---|---|---|---|---|",
-    ]
+    found = []
     for trials in (each for part in PARTS for each in part() if each.counts):
         numbers = sorted(set(trials.counts.values()), reverse=True)
         for number in numbers:
@@ -183,9 +181,8 @@ def table() -> str:
             equal = "yes" if len(numbers) == 1 else "**no**"
             equal = equal if number else "not known"
             count = f"{number}{trials.more}" if number else "not stored"
-            cells = [trials.table, words or "; ".join(names), count, trials.chosen_on, equal]
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+            found.append([trials.table, words or "; ".join(names), count, trials.chosen_on, equal])
+    return markdown("table | methods | stored trials each | chosen on | equal?", found)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 
-from experiments.async_states.settings import BATCH_SIZE, LR
+from experiments.async_states.settings import BATCH_SIZE, LR, Setting
 from experiments.null_rows import (
     ALONE,
     DATA,
@@ -27,6 +27,7 @@ from experiments.runs import (
     gain_of,
     verdict,
 )
+from experiments.tables import markdown
 from fltoolkit import History, plots
 from fltoolkit_research.intervals import mean_ci
 
@@ -98,18 +99,19 @@ def baseline(rows: Sequence[Row]) -> Runs:
 
 def main_table(rows: Sequence[Row], reference: Runs) -> str:
     """Accuracy, what it is below vanilla on the same seeds, bytes, and who was how often awake."""
-    lines = [
-        "| setting | seeds | accuracy [%] | minus vanilla [points] | MB sent | times the data "
-        "| times fewer | steps in A / B / C [%] |",
-        "|---|---|---|---|---|---|---|---|",
+    return markdown(
+        "setting | seeds | accuracy [%] | minus vanilla [points] | MB sent | times the data "
+        "| times fewer | steps in A / B / C [%]",
+        ([*_cells(setting, runs, reference), _shares(runs)] for setting, runs in rows),
+    )
+
+
+def _cells(setting: Setting, runs: Runs, reference: Runs) -> list[str]:
+    """The first columns of two tables."""
+    return [
+        *(setting.name, _seeds(runs), accuracies(runs), gain_of(runs, reference)),
+        *(_mb(runs), _times(runs), f"{factor_of(runs, reference):,.1f}"),
     ]
-    for setting, runs in rows:
-        lines.append(
-            f"| {setting.name} | {_seeds(runs)} | {accuracies(runs)} | "
-            f"{gain_of(runs, reference)} | {_mb(runs)} | "
-            f"{_times(runs)} | {factor_of(runs, reference):,.1f} | {_shares(runs)} |"
-        )
-    return "\n".join(lines)
 
 
 def equal_table(rows: Sequence[Row]) -> str:
@@ -142,23 +144,19 @@ def equal_table(rows: Sequence[Row]) -> str:
 
 def clients_table(rows: Sequence[Row], reference: Runs) -> str:
     """What the bytes of several clients were spent on."""
-    lines = [
-        "| setting | seeds | accuracy [%] | minus vanilla [points] | MB sent | times the data "
-        "| times fewer | activations + gradients [MB] | handed-on models [MB] | labels [MB] |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    found = []
     for setting, runs in rows:
         of = [result["nbytes_of"] for result in runs.values()]
         cells = [
             f"{sum(nbytes.get(kind, 0) for nbytes in of for kind in kinds) / len(of) / 1e6:,.1f}"
             for kinds in (("activations", "gradients"), ("model",), ("labels",))
         ]
-        lines.append(
-            f"| {setting.name} | {_seeds(runs)} | {accuracies(runs)} | "
-            f"{gain_of(runs, reference)} | {_mb(runs)} | "
-            f"{_times(runs)} | {factor_of(runs, reference):,.1f} | {' | '.join(cells)} |"
-        )
-    return "\n".join(lines)
+        found.append([*_cells(setting, runs, reference), *cells])
+    return markdown(
+        "setting | seeds | accuracy [%] | minus vanilla [points] | MB sent | times the data "
+        "| times fewer | activations + gradients [MB] | handed-on models [MB] | labels [MB]",
+        found,
+    )
 
 
 def goal(rows: Sequence[Row], reference: Runs) -> str:

@@ -19,6 +19,7 @@ from experiments.runs import (
     gain_of,
     verdict,
 )
+from experiments.tables import markdown
 from fltoolkit import History, plots
 from fltoolkit_research.intervals import mean_ci
 
@@ -89,18 +90,14 @@ def rounds_table(rows: Sequence[Row]) -> str:
     """Without compression: rounds to the accuracies, first time that a round ends there."""
     goals = (0.9, 0.97) if rows[0][0].model == "2nn" else (0.97, 0.99)
     heads = " | ".join(f"rounds to {100 * goal:.0f} %" for goal in goals)
-    lines = [
-        f"| setting | {heads} | accuracy [%] | after rounds | times the data | seeds |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    found = []
     for setting, runs in rows:
         cells = [_reached(runs, goal, lambda curve, n: n + 1, ".0f") for goal in goals]
         length = len(next(iter(runs.values()))["curve"])
-        lines.append(
-            f"| {setting.name} | {' | '.join(cells)} | {accuracies(runs)} | {length} | "
-            f"{_times(runs)} | {_listed(runs)} |"
-        )
-    return "\n".join(lines)
+        more = [accuracies(runs), length, _times(runs), _listed(runs)]
+        found.append([setting.name, *cells, *more])
+    head = f"setting | {heads} | accuracy [%] | after rounds | times the data | seeds"
+    return markdown(head, found)
 
 
 def bytes_table(rows: Sequence[Row], reference: Runs) -> str:

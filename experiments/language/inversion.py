@@ -17,6 +17,7 @@ import torch
 from experiments.language.command import main
 from experiments.language.split import CONTEXT, SEEDS, text_of
 from experiments.runs import Result, Row, digest, rows_of, share_ci
+from experiments.tables import markdown
 from fltoolkit import Channel, Party
 from fltoolkit.codecs import Codec, Pipeline, Quantize, TopK
 from fltoolkit_research import pretrained
@@ -130,22 +131,22 @@ def report(results: Mapping[str, Result]) -> str:
 
 def table_of(rows: Sequence[Row]) -> str:
     """Shares of characters found, in percent."""
-    lines = [
-        "| link | seeds | B a character | nearest embedding | linear probe | network "
-        "| network with neighbours |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    found = []
     for setting, runs in rows:
         size = sum(run["nbytes"] for run in runs.values()) / len(runs)
         shares = [
             share_ci([100 * run[name] for run in runs.values()], ".1f")
             for name in ("nearest", "probe", "network", "neighbours")
         ]
-        lines.append(f"| {setting.name} | {len(runs)} | {size:.1f} | {' | '.join(shares)} |")
+        found.append([setting.name, len(runs), f"{size:.1f}", *shares])
+    printed = markdown(
+        "link | seeds | B a character | nearest embedding | linear probe | network "
+        "| network with neighbours",
+        found,
+    )
     nulls = [100 * run["null"] for _, runs in rows for run in runs.values()]
     cells = " | ".join([mean_ci(nulls, ".1f")] * 4)
-    lines.append(f"| null model: the most frequent character | | 0 | {cells} |")
-    return "\n".join(lines)
+    return f"{printed}\n| null model: the most frequent character | | 0 | {cells} |"
 
 
 def effort(task: Task, rows: Sequence[Row]) -> str:

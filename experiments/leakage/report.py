@@ -20,6 +20,7 @@ from experiments.leakage.settings import (
     settings,
 )
 from experiments.runs import Result, Row, Runs, differences, share_ci
+from experiments.tables import markdown
 from fltoolkit import plots
 from fltoolkit.plots.figures import keep_apart
 from fltoolkit.plots.style import COLORS
@@ -67,11 +68,7 @@ def rows_of(task: Task, results: Mapping[str, Result]) -> list[Row]:
 
 def up_table(rows: Sequence[Row]) -> str:
     """What the label party can learn about the inputs."""
-    lines = [
-        "| setting | seeds | accuracy [%] | B a sample up | dCor | dCor, corrected "
-        "| explained variance | by positions alone |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    found = []
     for setting, runs in rows:
         cells = [
             share_ci([100 * run["accuracy"] for run in runs.values()], ".1f"),
@@ -81,19 +78,19 @@ def up_table(rows: Sequence[Row]) -> str:
             share_ci(_column(runs, "explained_variance"), ".3f", least=-inf, most=1),
             mean_ci([value for value in _column(runs, "positions") if value is not None], ".3f"),
         ]
-        lines.append(f"| {setting.name} | {len(runs)} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        found.append([setting.name, len(runs), *cells])
+    return markdown(
+        "setting | seeds | accuracy [%] | B a sample up | dCor | dCor, corrected "
+        "| explained variance | by positions alone",
+        found,
+    )
 
 
 def down_table(rows: Sequence[Row]) -> str:
     """What the client can learn about the labels, in the epoch that gives most away."""
     binary = rows[0][0].binary
     quality = "AUC of the task" if binary else "accuracy [%]"
-    lines = [
-        f"| setting | seeds | {quality} | B a sample down | AUC by length, best epoch "
-        "| mean of epochs | AUC by direction, best epoch | mean of epochs |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    found = []
     for setting, runs in rows:
         good = _column(runs, "task_auc") if binary else [100 * a for a in _column(runs, "accuracy")]
         cells = [
@@ -101,12 +98,14 @@ def down_table(rows: Sequence[Row]) -> str:
             f"{mean(_column(runs, 'nbytes_down')):,.1f}",
         ]
         for attack in ("norm_auc", "direction_auc"):
-            cells.append(share_ci([max(epochs) for epochs in _column(runs, attack)], ".2f", most=1))
-            cells.append(
-                share_ci([mean(epochs) for epochs in _column(runs, attack)], ".2f", most=1)
-            )
-        lines.append(f"| {setting.name} | {len(runs)} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+            for of in (max, mean):
+                cells.append(share_ci([of(each) for each in _column(runs, attack)], ".2f", most=1))
+        found.append([setting.name, len(runs), *cells])
+    return markdown(
+        f"setting | seeds | {quality} | B a sample down | AUC by length, best epoch "
+        "| mean of epochs | AUC by direction, best epoch | mean of epochs",
+        found,
+    )
 
 
 def surprises(rows: Sequence[Row]) -> str:

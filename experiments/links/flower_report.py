@@ -6,6 +6,8 @@ from statistics import mean, median
 
 from experiments.links.report import computing, simple
 from experiments.runs import Page, Result, Row
+from experiments.tables import markdown
+from fltoolkit.intervals import mean_ci
 from fltoolkit_research.intervals import mean_ci
 
 PAGE = Page(
@@ -111,48 +113,48 @@ def without_app(rounds: Sequence[tuple[float, ...]]) -> float:
     return sum(sum(parts) - parts[2] for parts in rounds)
 
 
-def each(rows: Sequence[Row]) -> Iterator[tuple[str, list[tuple[Result, Result]]]]:
+def each(rows: Sequence[Row]) -> Iterator[tuple[tuple[str, str], list[tuple[Result, Result]]]]:
     """A table's row begins with link and method; its repeats: the result and the method's."""
     for setting, runs in rows:
         for name in METHODS:
             pairs = [(r, t) for r in runs.values() for t in r["methods"] if t["method"] == name]
-            yield f"| {setting.name} | {name} |", pairs
+            yield (setting.name, name), pairs
 
 
 def costs(rows: Sequence[Row]) -> str:
     """Bytes and seconds per round, and `seconds_on` beside the clock."""
-    lines = [
-        "| link | method | our messages, up / down [kB per round] | interface, up / down "
-        "[kB per round] | computing [s a round] | clock [s a round] | clock / model |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    found = []
     for begin, pairs in each(rows):
-        cells = [
+        sizes = [
             " / ".join(
                 f"{mean(t[f'{what}_{way}'] / t['count'] for _, t in pairs) / 1000:,.1f}"
                 for way in ("up", "down")
             )
             for what in ("nbytes", "below")
         ]
-        cells += [
+        seconds = [
             mean_ci([computing(t) / t["count"] for _, t in pairs]),
             mean_ci([t["wall"] / t["count"] for _, t in pairs], ".1f"),
             mean_ci([t["wall"] / simple(r, t) for r, t in pairs], ".1f"),
         ]
-        lines.append(f"{begin} {' | '.join(cells)} |")
-    return "\n".join(lines)
+        found.append([*begin, *sizes, *seconds])
+    return markdown(
+        "link | method | our messages, up / down [kB per round] | interface, up / down "
+        "[kB per round] | computing [s a round] | clock [s a round] | clock / model",
+        found,
+    )
 
 
 def parts(rows: Sequence[Row]) -> str:
     """Where a round's seconds go, by the clock, and the model that knows it."""
-    lines = [
-        "| link, seconds per round | method | until the SuperNode asks | model down | ClientApp "
-        "| update up | until the ServerApp asks | clock / model with these |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    found = []
     for begin, pairs in each(rows):
         rounds = [parts for _, t in pairs for parts in measured(t)]
         cells = [f"{mean(part):.2f}" for part in zip(*rounds, strict=True)]
         ratios = [t["wall"] / sum(map(sum, stages(r, t))) for r, t in pairs]
-        lines.append(f"{begin} {' | '.join(cells)} | {mean_ci(ratios)} |")
-    return "\n".join(lines)
+        found.append([*begin, *cells, mean_ci(ratios)])
+    return markdown(
+        "link, seconds per round | method | until the SuperNode asks | model down | ClientApp "
+        "| update up | until the ServerApp asks | clock / model with these",
+        found,
+    )

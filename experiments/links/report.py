@@ -5,7 +5,9 @@ from statistics import mean, median
 
 from experiments.links.emulator import bucket, mtu
 from experiments.links.methods import AHEAD, METHODS
-from experiments.runs import Page, Result, Row
+from experiments.runs import Page, Result, Row, Runs
+from experiments.tables import markdown
+from fltoolkit.intervals import mean_ci
 from fltoolkit_research.intervals import mean_ci
 
 PAGE = Page("links", "<!-- begin: python -m experiments.links --write -->", "<!-- end: links -->")
@@ -72,21 +74,16 @@ def report(rows: Sequence[Row]) -> str:
 
 def errors(rows: Sequence[Row]) -> str:
     """How far both models are from the clock, over all links and methods."""
-    lines = [
-        "| model | median of clock / model | least | most | within 5 % |",
-        "|---|---|---|---|---|",
-    ]
+    found = []
     for name, model in (
         ("bytes / rate + messages x latency + computing", simple),
         ("the same with headers, asking, the bucket and silence", detailed),
     ):
         ratios = [median(t["wall"] / model(r, t) for r, t in runs) for _, runs in by_method(rows)]
         within = sum(abs(ratio - 1) <= 0.05 for ratio in ratios)
-        lines.append(
-            f"| {name} | {median(ratios):.2f} | {min(ratios):.2f} | {max(ratios):.2f} "
-            f"| {within} of {len(ratios)} |"
-        )
-    return "\n".join(lines)
+        middle = [f"{of(ratios):.2f}" for of in (median, min, max)]
+        found.append([name, *middle, f"{within} of {len(ratios)}"])
+    return markdown("model | median of clock / model | least | most | within 5 %", found)
 
 
 def by_method(rows: Sequence[Row]) -> list[tuple[tuple[str, str], list[tuple[Result, Result]]]]:
@@ -101,59 +98,47 @@ def by_method(rows: Sequence[Row]) -> list[tuple[tuple[str, str], list[tuple[Res
 
 def seconds(rows: Sequence[Row], group: Sequence[str]) -> str:
     """Milliseconds per unit by link, the least of a row in bold."""
-    unit = METHODS[group[0]].unit
-    lines = [
-        f"| link, milliseconds per {unit} | {' | '.join(group)} |",
-        "|---|" + "---|" * len(group),
-    ]
+    unit, found = METHODS[group[0]].unit, []
     for setting, runs in rows:
-        cells = []
-        for name in group:
-            found = [t for r in runs.values() for t in r["methods"] if t["method"] == name]
-            cells.append([1000 * t["wall"] / t["count"] for t in found])
+        cells = [_milliseconds(runs, name) for name in group]
         least = min(mean(cell) for cell in cells)
         words = [
             f"**{mean_ci(c, ',.0f')}**" if mean(c) == least else mean_ci(c, ",.0f") for c in cells
         ]
-        lines.append(f"| {setting.name} | {' | '.join(words)} |")
-    return "\n".join(lines)
+        found.append([setting.name, *words])
+    return markdown(f"link, milliseconds per {unit} | {' | '.join(group)}", found)
+
+
+def _milliseconds(runs: Runs, name: str) -> list[float]:
+    """Of a method's unit, in each repeat."""
+    found = [t for r in runs.values() for t in r["methods"] if t["method"] == name]
+    return [1000 * t["wall"] / t["count"] for t in found]
 
 
 def break_even(rows: Sequence[Row]) -> str:
     """The rate at which the bytes that a codec saves take as long as the codec computes."""
-    lines = [
-        "| method | MB saved per unit | more milliseconds of computing per unit | pays below |",
-        "|---|---|---|---|",
-    ]
+    found = []
     for plain, *others in GROUPS:
         base = costs(rows, plain)
         for name in others:
             nbytes, computed = (a - b for a, b in zip(base, costs(rows, name), strict=True))
             pays = "every rate" if computed >= 0 else f"{-8e-6 * nbytes / computed:,.0f} Mbit/s"
-            lines.append(f"| {name} | {nbytes / 1e6:.3f} | {-1000 * computed:.1f} | {pays} |")
-    return "\n".join(lines)
+            found.append([name, f"{nbytes / 1e6:.3f}", f"{-1000 * computed:.1f}", pays])
+    return markdown(
+        "method | MB saved per unit | more milliseconds of computing per unit | pays below", found
+    )
 
 
 def overlap(rows: Sequence[Row]) -> str:
     """Milliseconds a step with the next batch sent ahead, and what that does to the accuracy."""
-    lines = [
-        f"| milliseconds per step | {' | '.join(AHEAD)} |",
-        "|---|" + "---|" * len(AHEAD),
-    ]
+    found = []
     for setting, runs in rows:
-        cells = [
-            [
-                1000 * t["wall"] / t["count"]
-                for r in runs.values()
-                for t in r["methods"]
-                if t["method"] == name
-            ]
-            for name in AHEAD
-        ]
-        lines.append(f"| {setting.name} | {' | '.join(mean_ci(c, ',.0f') for c in cells)} |")
+        cells = [mean_ci(_milliseconds(runs, name), ",.0f") for name in AHEAD]
+        found.append([setting.name, *cells])
     last = [r["accuracy"] for r in rows[-1][1].values()] if rows else []
     cells = [mean_ci([100 * each[name] for each in last], ".1f") for name in AHEAD]
-    return "\n".join([*lines, f"| accuracy after 15 passes, % | {' | '.join(cells)} |"])
+    found.append(["accuracy after 15 passes, %", *cells])
+    return markdown(f"milliseconds per step | {' | '.join(AHEAD)}", found)
 
 
 def costs(rows: Sequence[Row], name: str) -> tuple[float, float]:
@@ -166,21 +151,21 @@ def costs(rows: Sequence[Row], name: str) -> tuple[float, float]:
 
 def details(rows: Sequence[Row]) -> str:
     """Bytes of messages and of the interfaces, processor time and clock, by link and method."""
-    lines = [
-        "| link | method | messages, up / down [kB per unit] | interfaces, up / down [kB per unit] "
-        "| computing [s] | clock [s] | clock / model |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    found = []
     for (link, name), runs in by_method(rows):
         first = runs[0][1]
         counted = [
             " / ".join(f"{first[f'{what}_{way}'] / first['count'] / 1000:,.1f}" for way in WAYS)
             for what in ("nbytes", "below")
         ]
-        lines.append(
-            f"| {link} | {name} | {' | '.join(counted)} "
-            f"| {mean_ci([computing(t) for _, t in runs])} "
-            f"| {mean_ci([t['wall'] for _, t in runs])} "
-            f"| {mean_ci([t['wall'] / detailed(r, t) for r, t in runs])} |"
-        )
-    return "\n".join(lines)
+        clock = [
+            [computing(t) for _, t in runs],
+            [t["wall"] for _, t in runs],
+            [t["wall"] / detailed(r, t) for r, t in runs],
+        ]
+        found.append([link, name, *counted, *map(mean_ci, clock)])
+    return markdown(
+        "link | method | messages, up / down [kB per unit] | interfaces, up / down [kB per unit] "
+        "| computing [s] | clock [s] | clock / model",
+        found,
+    )

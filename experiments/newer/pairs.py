@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from experiments.newer.report import command
 from experiments.newer.setting import SEEDS
-from fltoolkit.codecs import Codec, Pipeline, Quantize
+from experiments.tables import markdown
+from fltoolkit.codecs import Codec, LloydMax, Pipeline, Quantize
 from fltoolkit.codecs.stage import (
     Parts,
     Stage,
@@ -136,19 +137,19 @@ def weighed(codec: Codec, values: Tensor) -> tuple[float, float]:
 
 def table(seeds: Sequence[int] = SEEDS) -> str:
     """A row for each codec."""
-    lines = [
-        "| code | bits per value, normal values | error over the least possible "
-        "| bits per value, a gradient | error over that of normal values |",
-        "|---|---|---|---|---|",
-    ]
+    found = []
     for bits in (2, 3, 4):
         for name, codec in codecs(bits).items():
             cells = []
             for make in (normal_values, gradient):
-                found = [weighed(codec, make(seed)) for seed in seeds]
-                cells += [mean_ci([b for b, _ in found]), mean_ci([e for _, e in found])]
-            lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+                each = [weighed(codec, make(seed)) for seed in seeds]
+                cells += [mean_ci([b for b, _ in each]), mean_ci([e for _, e in each])]
+            found.append([name, *cells])
+    return markdown(
+        "code | bits per value, normal values | error over the least possible "
+        "| bits per value, a gradient | error over that of normal values",
+        found,
+    )
 
 
 if __name__ == "__main__":

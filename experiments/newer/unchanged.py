@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from experiments.language import finetune
 from experiments.newer.report import command
 from experiments.newer.setting import SEEDS
+from experiments.tables import markdown
 from fltoolkit.codecs import Pipeline
 from fltoolkit.data import Batches
 from fltoolkit.trees import Tree
@@ -70,16 +71,16 @@ def measured(lr: float, seed: int, pretrained_steps: int = 1500) -> tuple[float,
 
 def table(seeds: Sequence[int] = SEEDS) -> str:
     """A row for each learning rate."""
-    lines = [
-        "| learning rate of AdamW | weights unchanged by a step [%] | bits per weight of a patch "
-        "| times fewer than bfloat16 |",
-        "|---|---|---|---|",
-    ]
+    found = []
     for lr in RATES:
         same, bits = zip(*(measured(lr, seed) for seed in seeds), strict=True)
         fewer = mean_ci([16 / b for b in bits], ".1f")
-        lines.append(f"| {lr:g} | {mean_ci(list(same))} | {mean_ci(list(bits))} | {fewer} |")
-    return "\n".join(lines)
+        found.append([f"{lr:g}", mean_ci(list(same)), mean_ci(list(bits)), fewer])
+    return markdown(
+        "learning rate of AdamW | weights unchanged by a step [%] | bits per weight of a patch "
+        "| times fewer than bfloat16",
+        found,
+    )
 
 
 if __name__ == "__main__":

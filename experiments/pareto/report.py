@@ -23,6 +23,7 @@ from experiments.pareto.settings import (
     experiments,
 )
 from experiments.runs import Runs, differences, gain_of, gain_words, share_ci, write_between
+from experiments.tables import markdown
 from fltoolkit import plots
 from fltoolkit.history import History
 from fltoolkit_research import (
@@ -417,15 +418,12 @@ def factors(parts: Parts) -> str:
 
 def vepakomma() -> str:
     """The two published tables of SplitNN, by our formulas; see `audit.published_tables`."""
-    lines = [
-        "| table | method | clients | printed | ours | difference |",
-        "|---|---|---|---|---|---|",
-    ]
+    found = []
     for row in published_tables():
         cells = [row["table"], row["method"], row["num_clients"], f"{row['printed']:g}"]
         cells += [f"{row['ours']:.3g}", f"{100 * row['difference']:+.1f} %"]
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return "\n".join(lines)
+        found.append(cells)
+    return markdown("table | method | clients | printed | ours | difference", found)
 
 
 def draw(parts: Parts, path: Path = FIGURE) -> None:

@@ -47,6 +47,7 @@ from experiments.runs import (
     share_ci,
     sweep,
 )
+from experiments.tables import markdown
 from fltoolkit.history import History
 from fltoolkit.split import BudgetGate
 from fltoolkit_research import NULL_MODELS, Experiment, build, compared, num_steps
@@ -309,12 +310,10 @@ def trials_cell(scores: Scores) -> str:
 def trials_table(data: str, scores: Mapping[str, Scores]) -> str:
     """What the trials of each method found, and the rate that was chosen."""
     factors = " / ".join(f"{factor:g}" for factor in PLANS[data].factors)
-    lines = [
-        f"| method | held-out accuracy at {factors} times the rate [%] | times the rate |",
-        "|---|---|---|",
-        *(f"| {name} | {trials_cell(each)} | {best(each):g} |" for name, each in scores.items()),
-    ]
-    return "\n".join(lines)
+    return markdown(
+        f"method | held-out accuracy at {factors} times the rate [%] | times the rate",
+        ([name, trials_cell(each), f"{best(each):g}"] for name, each in scores.items()),
+    )
 
 
 def results_table(data: str, runs: Sequence[research.Result]) -> str:

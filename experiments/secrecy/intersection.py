@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from experiments.runs import Result, share_ci
 from experiments.secrecy.run import dataset
+from experiments.tables import markdown
 from fltoolkit import SGD, Channel, Party, load, train_vertical
 from fltoolkit.codecs import Pipeline
 from fltoolkit.models import seeded
@@ -100,24 +101,20 @@ def _accuracy(parties: Sequence[Party], label_party: Party) -> float:
 
 def intersection_table(results: Sequence[Result]) -> str:
     """Rows for each number of ids: the intersection, then each way to go on."""
-    lines = [
-        "| ids of each owner (shared) | what | accuracy % | kB | CPU s |",
-        "|---|---|---|---|---|",
-    ]
+    found = []
     for size in sorted({r["num_ids"] for r in results}):
         mine = [r for r in results if r["num_ids"] == size]
         head = f"{size:,} ({mine[0]['shared']:,})"
         both = [sum(r["sent"].values()) for r in mine]
-        lines.append(f"| {head} | `align` |  | {_kb(both)} | {_mean(mine, 'seconds')} |")
+        found.append([head, "`align`", "", _kb(both), _mean(mine, "seconds")])
         for name in WAYS:
             ways = [r["ways"][name] for r in mine]
             right = share_ci([100 * w["accuracy"] for w in ways])
             sent = _kb([w["nbytes"] for w in ways])
-            cells = [head, f"training, {name}", right, sent, _mean(ways, "seconds")]
-            lines.append(f"| {' | '.join(cells)} |")
+            found.append([head, f"training, {name}", right, sent, _mean(ways, "seconds")])
         whole = _kb([r["send the data"] for r in mine])
-        lines.append(f"| {head} | Ben's halves, sent without loss | as float32 | {whole} |  |")
-    return "\n".join(lines)
+        found.append([head, "Ben's halves, sent without loss", "as float32", whole, ""])
+    return markdown("ids of each owner (shared) | what | accuracy % | kB | CPU s", found)
 
 
 def _kb(values: Sequence[float]) -> str:

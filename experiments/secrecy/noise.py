@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from experiments.replications.noisy_sum import NoisySum
 from experiments.runs import Result, share_ci
 from experiments.secrecy.run import dataset
+from experiments.tables import markdown
 from fltoolkit import Channel, fedavg
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Local, Server, mean_of_all
@@ -113,16 +114,15 @@ def _accuracy(model: nn.Module) -> float:
 
 def noise_table(results: Sequence[Result]) -> str:
     """A row for each way: accuracy, kB of all clients, epsilon."""
-    lines = [
-        "| updates | accuracy %, mean [95 % interval] | kB up, all clients and rounds | epsilon |",
-        "|---|---|---|---|",
-    ]
+    found = []
     for name in NAMES:
         mine = [r for r in results if r["name"] == name]
         if mine:
             right = share_ci([100 * r["accuracy"] for r in mine], ".1f")
             epsilon = mine[0]["epsilon"]
             sent = f"{mean(r['nbytes_up'] for r in mine) / 1000:,.0f}"
-            said = f"{epsilon:.2f}" if epsilon else "none"
-            lines.append(f"| {name} | {right} | {sent} | {said} |")
-    return "\n".join(lines)
+            found.append([name, right, sent, f"{epsilon:.2f}" if epsilon else "none"])
+    return markdown(
+        "updates | accuracy %, mean [95 % interval] | kB up, all clients and rounds | epsilon",
+        found,
+    )

@@ -9,6 +9,8 @@ from experiments.secrecy.intersection import intersection_table
 from experiments.secrecy.language import language_table
 from experiments.secrecy.noise import noise_table
 from experiments.secrecy.settings import TASKS, Setting, Task, settings
+from experiments.tables import markdown
+from fltoolkit.intervals import mean_ci
 from fltoolkit_research.intervals import mean_ci
 from fltoolkit_research.secrecy import ROUNDS
 
@@ -40,26 +42,25 @@ def report(results: Mapping[str, Result]) -> str:
 
 def table(rows: Sequence[Row]) -> str:
     """A row for each setting: accuracy, kB up by kind and down, seconds of processor time."""
-    lines = [
-        "| updates | accuracy % | kB up: update | keys | shares | masked | unmasking | kB up, all "
-        "| kB down | bits up per value | CPU s per round |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    found = []
     for setting, runs in rows:
         result = runs[min(runs)]
         up, down = result["up"], result["down"]
         whole = sum(up.values())
-        cells = [
-            setting.name,
-            accuracies(runs),
-            *(kilobytes(up.get(kind, 0)) for kind in ("update", *ROUNDS)),
-            kilobytes(whole),
-            kilobytes(sum(down.values())),
-            f"{8 * whole / result['num_values']:.1f}",
-            seconds_of([r["cpu_seconds"] for r in runs.values()]),
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        found.append(
+            [
+                *(setting.name, accuracies(runs)),
+                *(kilobytes(up.get(kind, 0)) for kind in ("update", *ROUNDS)),
+                *(kilobytes(whole), kilobytes(sum(down.values()))),
+                f"{8 * whole / result['num_values']:.1f}",
+                seconds_of([r["cpu_seconds"] for r in runs.values()]),
+            ]
+        )
+    return markdown(
+        "updates | accuracy % | kB up: update | keys | shares | masked | unmasking | kB up, all "
+        "| kB down | bits up per value | CPU s per round",
+        found,
+    )
 
 
 def equal(task: Task, rows: Sequence[Row], results: Mapping[str, Result]) -> str:
@@ -79,12 +80,11 @@ def equal(task: Task, rows: Sequence[Row], results: Mapping[str, Result]) -> str
 
 def attack_table(attacks: Sequence[Result]) -> str:
     """Explained variance of the image, by bits and by what the server sees."""
-    lines = [f"| bits | {' | '.join(SEEN)} |", "|---|" + "---|" * len(SEEN)]
+    found = []
     for bits in sorted({a["bits"] for a in attacks}, reverse=True):
         mine = [a["found"] for a in attacks if a["bits"] == bits]
-        cells = [mean_ci([found[what] for found in mine], ".3f") for what in SEEN]
-        lines.append(f"| {bits} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        found.append([bits, *(mean_ci([each[what] for each in mine], ".3f") for what in SEEN)])
+    return markdown(f"bits | {' | '.join(SEEN)}", found)
 
 
 def kilobytes(nbytes: float) -> str:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from experiments.language import pooled
 from experiments.pareto.report import read_kept
 from experiments.runs import read
+from experiments.tables import markdown
 
 RESULTS = Path(__file__).parents[1] / "results"
 NBYTES_DATA = {"digits": 28_954, "mnist": 7_930_947}
@@ -155,20 +156,17 @@ def rows() -> Iterator[Row]:
 
 def table() -> str:
     """Predictions beside measurements, as Markdown."""
-    lines = [
-        "| task | method | rounds | rounds at which it would equal the data | MB, predicted "
-        "| MB, measured | times the data, predicted | measured | same side |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    found = []
     for row in rows():
         p = row.predicted
-        lines.append(
-            f"| {p.task} | {p.name} | {p.rounds} | {short(row.most_rounds)} "
-            f"| {short(p.nbytes / 1e6)} | {short(row.measured / 1e6)} "
-            f"| {short(row.times_predicted)} | {short(row.times_measured)} "
-            f"| {'yes' if row.agrees else 'no'} |"
-        )
-    return "\n".join(lines)
+        sizes = (row.most_rounds, p.nbytes / 1e6, row.measured / 1e6)
+        numbers = map(short, (*sizes, row.times_predicted, row.times_measured))
+        found.append([p.task, p.name, p.rounds, *numbers, "yes" if row.agrees else "no"])
+    return markdown(
+        "task | method | rounds | rounds at which it would equal the data | MB, predicted "
+        "| MB, measured | times the data, predicted | measured | same side",
+        found,
+    )
 
 
 def short(value: float) -> str:

@@ -9,6 +9,8 @@ from experiments.runs import DOCS, Page, Result, read, share_ci
 from experiments.runs import STORED as RESULTS
 from experiments.send_data import law, membership
 from experiments.send_data.law import short
+from experiments.tables import markdown
+from fltoolkit.intervals import mean_ci
 from fltoolkit_research.intervals import mean_ci
 
 FIGURE = DOCS / "images" / "send_the_data.png"
@@ -104,19 +106,17 @@ def samples_seen(result: Result) -> int:
 
 def curve_table(goals: Sequence[float] = (0.4, 0.5, 0.55, 0.6, 0.65, 0.68)) -> str:
     """Bytes at which averaging first reached an accuracy, and the pictures that take as many."""
-    runs = named_owners(by_name([*read(RESULTS / "send_data.jsonl").values()]))
-    lines = [
-        "| accuracy [%] | averaging, MB | as many bytes as so many pictures as they are |",
-        "|---|---|---|",
-    ]
+    runs, found = named_owners(by_name([*read(RESULTS / "send_data.jsonl").values()])), []
     for goal in goals:
         first = [first_bytes(run["curve"], goal) for run in runs]
         reached = [n for n in first if n is not None]
         if len(reached) == len(runs):
             each = mean(r["nbytes_data"] for r in runs) / 50_000
             mb = mean_ci([n / 1e6 for n in reached], ".3f")
-            lines.append(f"| {100 * goal:.0f} | {mb} | {mean(reached) / each:,.0f} |")
-    return "\n".join(lines)
+            found.append([f"{100 * goal:.0f}", mb, f"{mean(reached) / each:,.0f}"])
+    return markdown(
+        "accuracy [%] | averaging, MB | as many bytes as so many pictures as they are", found
+    )
 
 
 # ------------------------------------------------------------------------------ computed lines
@@ -128,17 +128,14 @@ which is what bzip2 makes of Shakespeare here."""
 
 def computed_table() -> str:
     """Cases that cannot be measured here, each from its source."""
-    lines = [
-        "| case | messages of a round | compressed samples that a round consumes | times the data "
-        "| from |",
-        "|---|---|---|---|---|",
-    ]
-    for case, sent, data, words in computed():
-        lines.append(
-            f"| {case} | {short(sent / 1e6)} MB | {short(data / 1e6)} MB | {short(sent / data)} "
-            f"| {words} |"
-        )
-    return "\n".join(lines)
+    return markdown(
+        "case | messages of a round | compressed samples that a round consumes | times the data "
+        "| from",
+        (
+            [case, f"{short(sent / 1e6)} MB", f"{short(data / 1e6)} MB", short(sent / data), words]
+            for case, sent, data, words in computed()
+        ),
+    )
 
 
 def computed() -> list[tuple[str, float, float, str]]:
