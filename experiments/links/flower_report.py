@@ -7,7 +7,6 @@ from statistics import mean, median
 from experiments.links.report import computing, simple
 from experiments.runs import Page, Result, Row
 from experiments.tables import markdown
-from fltoolkit.intervals import mean_ci
 from fltoolkit_research.intervals import mean_ci
 
 PAGE = Page(

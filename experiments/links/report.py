@@ -7,7 +7,6 @@ from experiments.links.emulator import bucket, mtu
 from experiments.links.methods import AHEAD, METHODS
 from experiments.runs import Page, Result, Row, Runs
 from experiments.tables import markdown
-from fltoolkit.intervals import mean_ci
 from fltoolkit_research.intervals import mean_ci
 
 PAGE = Page("links", "<!-- begin: python -m experiments.links --write -->", "<!-- end: links -->")

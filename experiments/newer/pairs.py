@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from experiments.newer.report import command
 from experiments.newer.setting import SEEDS
 from experiments.tables import markdown
-from fltoolkit.codecs import Codec, LloydMax, Pipeline, Quantize
+from fltoolkit.codecs import Codec, Pipeline, Quantize
 from fltoolkit.codecs.stage import (
     Parts,
     Stage,

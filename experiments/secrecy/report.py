@@ -10,7 +10,6 @@ from experiments.secrecy.language import language_table
 from experiments.secrecy.noise import noise_table
 from experiments.secrecy.settings import TASKS, Setting, Task, settings
 from experiments.tables import markdown
-from fltoolkit.intervals import mean_ci
 from fltoolkit_research.intervals import mean_ci
 from fltoolkit_research.secrecy import ROUNDS
 

@@ -10,7 +10,6 @@ from experiments.runs import STORED as RESULTS
 from experiments.send_data import law, membership
 from experiments.send_data.law import short
 from experiments.tables import markdown
-from fltoolkit.intervals import mean_ci
 from fltoolkit_research.intervals import mean_ci
 
 FIGURE = DOCS / "images" / "send_the_data.png"

@@ -193,7 +193,7 @@ def test_every_other_kind_of_tensor_gets_one_error_that_names_it(words, codec):
 
 def test_inside_vmap_nothing_is_sent():
     """There a tensor stands for many: which one should travel?"""
-    with pytest.raises(TypeError, match="entry 'x' is a Tensor of torch.float32"):
+    with pytest.raises(TypeError, match=r"entry 'x' is a Tensor of torch.float32"):
         torch.func.vmap(lambda x: (pack({"x": x}), x)[1])(torch.ones(2, 3))
 
 

@@ -16,7 +16,6 @@ from experiments.pareto import report as pareto_report
 from fltoolkit import Channel
 from fltoolkit.split import Upload
 from fltoolkit_research.federated import AllGather, Ring
-from fltoolkit_research.models import gpt
 
 
 def load(path: Path, name: str) -> Any:
