@@ -34,16 +34,16 @@ before memory is allocated. A message that breaks one of them raises a WireError
 
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from xxhash import xxh3_64, xxh3_64_intdigest
+from xxhash import xxh3_64_intdigest
 
 from fltoolkit.trees import Tree
 
@@ -96,20 +96,6 @@ DTYPES = (
 """The dtypes that can be sent. The place in this tuple is the dtype's code in the header."""
 
 _CODES = {dtype: code for code, dtype in enumerate(DTYPES)}
-
-
-class Pieces:
-    """An entry of bytes that lie in several places: `pack` puts them together in the message.
-
-    A receiver gets one uint8 tensor. For an entry of many megabytes this saves a copy, which takes
-    longer than all that a coder of fixed width does.
-    """
-
-    dtype: ClassVar[torch.dtype] = torch.uint8
-
-    def __init__(self, buffers: Iterable[Any]):
-        self.buffers = list(buffers)
-        self.shape = torch.Size([sum(memoryview(buffer).nbytes for buffer in self.buffers)])
 
 
 class WireError(ValueError):
@@ -210,7 +196,7 @@ def bound_to(held: Tree, otherwise: str) -> Iterator[None]:
         _bound.reset(token)
 
 
-def pack(tree: Mapping[str, Tensor | Pieces]) -> bytes:
+def pack(tree: Tree) -> bytes:
     """Turn a tree into one frame. Lossless; copies each value once, into the message.
 
     Raises TypeError for an entry that cannot be sent (a sparse, complex, quantized or nested
@@ -226,7 +212,7 @@ def pack(tree: Mapping[str, Tensor | Pieces]) -> bytes:
         )
     parts = _frame(tree)
     parts.append(_checksum(_chained(parts, _bound.get()[0])))
-    return b"".join([b for p in parts for b in (p.buffers if isinstance(p, Pieces) else (p,))])
+    return b"".join(parts)
 
 
 def unpack(message: bytes | bytearray | memoryview) -> Tree:
@@ -278,7 +264,7 @@ def unpack(message: bytes | bytearray | memoryview) -> Tree:
     return tree
 
 
-def _frame(tree: Mapping[str, Tensor | Pieces]) -> list[Any]:
+def _frame(tree: Tree) -> list[Any]:
     """A frame without its checksum: mark, length and layout, then the memory of each entry."""
     try:
         layout = write_layout(tuple([(name, t.dtype, t.shape) for name, t in tree.items()]))
@@ -291,20 +277,12 @@ def _frame(tree: Mapping[str, Tensor | Pieces]) -> list[Any]:
 def _chained(parts: list[Any], digest: int) -> int:
     """The digest of all parts; each part's seed is the digest of the parts before."""
     for part in parts:
-        if isinstance(part, Pieces):
-            joined = xxh3_64(seed=digest)
-            for buffer in part.buffers:
-                joined.update(buffer)
-            digest = joined.intdigest()
-        else:
-            digest = xxh3_64_intdigest(part, digest)
+        digest = xxh3_64_intdigest(part, digest)
     return digest
 
 
-def _memory(tensor: Tensor | Pieces) -> Any:
+def _memory(tensor: Tensor) -> Any:
     """The values as a C-contiguous buffer: the memory of the tensor itself if that is possible."""
-    if isinstance(tensor, Pieces):
-        return tensor
     if not tensor.data_ptr() and tensor.numel():  # reading it would end the process
         raise TypeError("a tensor without values")
     if tensor.dtype == torch.bfloat16:  # numpy has no bfloat16: its 16 bits are sent as an integer

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from fltoolkit.arrays import Array
 from fltoolkit.codecs.stage import Coder, Indices, Parts, Symbols, is_main, side
-from fltoolkit.wire import MAX_DIMENSIONS, Pieces, Reader, WireError, check_num_values, varint
+from fltoolkit.wire import MAX_DIMENSIONS, Reader, WireError, check_num_values, varint
 
 __all__ = ["CODED"]
 
@@ -318,21 +318,13 @@ class BitPack(Coder):
 
     def apply(self, parts: Parts) -> Parts:
         """Every `Symbols` and `Indices` becomes bytes."""
-        return {
-            name: part
-            if isinstance(part, Tensor)
-            else torch.frombuffer(bytearray().join(part.buffers), dtype=torch.uint8)
-            for name, part in self.pieces(parts).items()
-        }
-
-    def pieces(self, parts: Parts) -> dict[str, Tensor | Pieces]:
-        """As `apply`, but the bytes of an entry are joined only when the message is packed."""
-        out: dict[str, Tensor | Pieces] = {}
+        out: Parts = {}
         for name, part in parts.items():
             if isinstance(part, Tensor):
                 out[name] = part
             else:
-                out[side(name, CODED)] = Pieces(self._encode(part))
+                joined = bytearray().join(self._encode(part))
+                out[side(name, CODED)] = torch.frombuffer(joined, dtype=torch.uint8)
         return out
 
     def undo(self, parts: Parts) -> Parts:

@@ -7,7 +7,7 @@ codecs around a codec (wrappers.py).
 import copy
 import itertools
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -111,7 +111,7 @@ class Pipeline(Codec):
     def _message(self, tree: Tree, parts: Parts) -> bytes:
         coder = self._stages[-1]
         assert isinstance(coder, Coder)
-        entries = coder.pieces(parts)
+        entries = cast(Tree, coder.apply(parts))
         message = pack(entries)
         short = padding_nbytes(sum(tensor.numel() for tensor in tree.values()), len(message))
         if short:  # or a receiver refuses it: see "How large a message may become" in wire.py
@@ -158,7 +158,7 @@ class Pipeline(Codec):
         parts, rows = self._enter(tree), []
         for stage in copy.deepcopy(self._stages):
             parts = stage.apply(parts)
-            nbytes = len(pack(BitPack().pieces(parts)))
+            nbytes = len(pack(cast(Tree, BitPack().apply(parts))))
             nominal, entropy = (8 * size for size in weighed(parts))
             rows.append(Explanation(repr(stage), parts, nominal, nbytes, entropy))
         return rows

@@ -17,11 +17,12 @@ import torch
 from torch import Tensor
 
 from fltoolkit.trees import is_finite
-from fltoolkit.wire import Pieces, WireError
+from fltoolkit.wire import WireError
 
 __all__ = [
     "SEPARATOR",
     "Indices",
+    "Memory",
     "Part",
     "Parts",
     "RandomStage",
@@ -188,10 +189,6 @@ class Coder(Stage):
 
     It works on main entries and on side information alike, since both may hold symbols.
     """
-
-    def pieces(self, parts: Parts) -> Mapping[str, Tensor | Pieces]:
-        """What `apply` returns, where bytes may lie in pieces that only the message joins."""
-        return self.apply(parts)  # type: ignore[return-value]
 
 
 def side(name: str, what: str) -> str:

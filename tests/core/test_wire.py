@@ -14,7 +14,6 @@ from fltoolkit.codecs import Entropy, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.wire import (
     DTYPES,
     MAX_ENTRIES,
-    Pieces,
     Reader,
     WireError,
     at_most,
@@ -49,14 +48,6 @@ def signed(header: bytes, *payloads: bytes) -> bytes:
     for payload in payloads:
         digest = xxhash.xxh3_64_intdigest(payload, seed=digest)
     return start + b"".join(payloads) + digest.to_bytes(8, "little")[:4]
-
-
-def test_pieces_are_sent_as_one_entry():
-    whole = torch.arange(10, dtype=torch.uint8)
-    cut = Pieces([bytes(range(3)), b"", whole.numpy()[3:9], bytearray([9])])
-    rest = {"h": torch.ones(2)}
-    assert pack({"w": cut, **rest}) == pack({"w": whole, **rest})
-    assert pack({**rest, "w": Pieces([])}) == pack({**rest, "w": whole[:0]})
 
 
 # --------------------------------------------------------------------------- the format itself
