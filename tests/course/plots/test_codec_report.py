@@ -9,10 +9,10 @@ import pytest
 import torch
 from course.panels.tensors import normal
 
-from fltoolkit.codecs import Entropy, ErrorFeedback, Pipeline, Quantize, TopK
+from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, RandomK, Sign, TopK
 from fltoolkit_course.plots import describe_codec, plot_bits, plot_values
 from fltoolkit_course.plots.codec_report import draw_report
-from fltoolkit_research.codecs import RandomK, Sign
+from fltoolkit_research.codecs import ContextEntropy, RandomK, Sign
 from fltoolkit_research.plots.placing import Words
 
 
@@ -34,9 +34,9 @@ def test_a_report_by_hand() -> None:
     "codec",
     [
         Pipeline(),
-        Pipeline(Quantize(4), Entropy()),
+        Pipeline(Quantize(4), ContextEntropy()),
         Pipeline(Quantize(3, stochastic=True)),
-        Pipeline(TopK(0.1), Quantize(4), Entropy()),
+        Pipeline(TopK(0.1), Quantize(4), ContextEntropy()),
         Pipeline(RandomK(0.1)),
         Pipeline(Sign()),
     ],
@@ -85,7 +85,7 @@ def test_what_arrives_beyond_the_axis_is_said() -> None:
 
 def test_dependent_symbols_cost_less_than_the_bound_and_the_report_says_why() -> None:
     rows = normal(200, 50) * (torch.arange(200) % 2)[:, None]  # every other row is dead
-    report = describe_codec(rows, Pipeline(Quantize(8), Entropy()))
+    report = describe_codec(rows, Pipeline(Quantize(8), ContextEntropy()))
     assert report.real_bits < report.entropy_bits
     assert "not independent" in report.sentence
     assert "not independent" not in describe_codec(normal(10), Pipeline(Quantize(8))).sentence
@@ -106,7 +106,7 @@ def test_what_cannot_be_described(tensor: Any, codec: Any, error: Any, match: st
 
 
 def test_bits_of_several_codecs_in_one_picture() -> None:
-    codecs = {"plain": Pipeline(Quantize(4)), "coded": Pipeline(Quantize(4), Entropy())}
+    codecs = {"plain": Pipeline(Quantize(4)), "coded": Pipeline(Quantize(4), ContextEntropy())}
     reports = {name: describe_codec(normal(4000), codec) for name, codec in codecs.items()}
     drawn = plot_bits(reports)
     words = [mark.words for mark in drawn.marks if isinstance(mark, Words)]
