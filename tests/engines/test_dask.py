@@ -21,7 +21,6 @@ from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import Entropy, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.federated import (
     Arrivals,
-    Backlog,
     Fleet,
     Local,
     LogNormal,
@@ -140,12 +139,11 @@ def test_a_run_that_goes_on_is_the_whole_run(dask, tmp_path):
     for rounds in (range(2), range(2, 4)):
         channel = DaskChannel(dask, samples)
         channel.links = LinksInFiles({"update": SPARSE}, max_links=2, folder=tmp_path)
-        model = network()
-        parties = [Party("server", model), backlog := Backlog()]
+        model, fleet = network(), channel.fleet(NAMES)
+        parties = [Party("server", model), fleet]
         if rounds.start:
             assert load_run(tmp_path / "saved", parties, channel) == 2
-        server = Server(backlog=backlog)
-        list(fedavg(model, channel.fleet(NAMES), channel, rounds=rounds, server=server, **how))
+        list(fedavg(model, fleet, channel, rounds=rounds, **how))
         save_run(tmp_path / "saved", parties, channel)
     assert {name: tensor.tolist() for name, tensor in model.state_dict().items()} == whole[1]
     assert channel.transfers == whole[2]
