@@ -1,17 +1,19 @@
 """Training whose settings can be changed while it runs, in a notebook or in a script.
 
-    runner      an iterator of records in a thread: start, pause, step, stop
-    board       the values that describe a lab: settings, plots, strips, runs
-    lab         settings, moves, runs, and a run as a script
-    picture     what the picture of a lab's runs shows, as data
-    layout      where each part of the picture stands
-    panel       buttons and sliders around the picture
-    threshold   asynchronous states: the lab of notebook 03
-    fedavg      federated averaging: the lab of notebooks 04 to 06
-    language    a language model, trained by DiLoCo: the lab of notebook 11
+    runner           an iterator of records in a thread: start, pause, step, stop
+    board            the values that describe a lab: settings, plots, strips, runs
+    lab              settings, moves, runs, and a run as a script
+    picture          what the picture of a lab's runs shows, as data
+    layout           where each part of the picture stands
+    panel            buttons and sliders around the picture
+    train_threshold  what the next one trains; scripts print this file
+    threshold        asynchronous states: the lab of notebook 03
+    train_fedavg     what the next one trains
+    fedavg           federated averaging: the lab of notebooks 04 to 06
+    train_language   what the next one trains
+    language         a language model, trained by DiLoCo: the lab of notebook 11
 
-What these labs train stands in train_threshold, train_fedavg and train_language: scripts print
-these files. No widgets are needed to run a lab: its methods do what the buttons do.
+No widgets are needed to run a lab: its methods do what the buttons do.
 """
 
 import lazy_loader as lazy

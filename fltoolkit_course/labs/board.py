@@ -118,6 +118,13 @@ class Training(Protocol):
     It stands in a file of its own, which the lab's script prints, and shares no object with another
     run. Another training of the same fields sends the same bytes, if it is changed at the same
     steps.
+
+    >>> from fltoolkit.data import load
+    >>> from fltoolkit_course.labs.train_threshold import ThresholdTraining
+    >>> training = ThresholdTraining(load("digits").flat(), num_epochs=3)
+    >>> training.change("threshold", 0.5)
+    >>> training.total, next(training.records())["threshold"]
+    (69, 0.5)
     """
 
     channel: Channel

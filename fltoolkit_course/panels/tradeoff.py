@@ -27,19 +27,12 @@ def describe_point(results: Iterable[Result], name: str) -> str:
     >>> from fltoolkit_research.experiment import Experiment
     >>> record = {"accuracy": 0.9, "nbytes": 900, "nbytes_activations_up": 900}
     >>> run = Result(Experiment(name="plain"), History([record]), "", 1.0)
-    >>> print(describe_point([run], "plain"), end="")
+    >>> print(describe_point([run], "plain").partition("\\nfrom")[0])
     plain: 90.00 % for 900 B, 1 seed, on the front
     <BLANKLINE>
     ledger of the first seed       nominal        real  if independent
     activations up                       -       900 B               -
     <BLANKLINE>
-    from fltoolkit_research import Experiment, run
-    <BLANKLINE>
-    experiment = Experiment(
-        protocol='split',
-        name='plain',
-    )
-    print(run(experiment)[-1])
     """
     results = list(results)
     found = {point.name: point for point in points(results)}
