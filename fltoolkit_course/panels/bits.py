@@ -5,7 +5,6 @@ many bits as the slider says. Here: that training, and the panel. Not here: what
 to a tensor (the panel of codec.py). The panel needs ipywidgets, 7.7 or newer.
 """
 
-import threading
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -25,6 +24,7 @@ from fltoolkit.party import SGD, Party
 from fltoolkit.plots.style import COLORS, GREY, INK
 from fltoolkit.split.chain import train_split
 from fltoolkit.units import amount
+from fltoolkit_course.labs.runner import Runner
 from fltoolkit_course.panels._sliders import LOOK
 from fltoolkit_course.plots.below_controls import BelowControls, find_ipywidgets
 from fltoolkit_course.plots.drawing import Area, Axis, Frame, Graphic, Mark, Stroke, symbol
@@ -78,23 +78,6 @@ def train_in_bits(bits: int) -> Iterator[Record]:
         return
 
 
-class _Run:
-    """One position of the slider: its training, and what was measured so far."""
-
-    def __init__(self, bits: int):
-        self._records = train_in_bits(bits)
-        self.points = [(0.0, 0.1)]  # before training, one digit of ten by chance
-        self.done = False
-
-    def go_on(self) -> None:
-        """Train up to the next test."""
-        record = next(self._records, None)
-        if record is None:
-            self.done = True
-        else:
-            self.points.append((float(record["nbytes"]), float(record["accuracy"])))
-
-
 class Playground:
     """How much accuracy does a byte buy? A slider, a curve that moves and a counter of bytes.
 
@@ -114,7 +97,9 @@ class Playground:
         ipywidgets = find_ipywidgets("fltoolkit_course.panels.train_in_bits(8)")
         if bits not in _CHOICES:
             raise ValueError(f"bits={bits!r} is none of {', '.join(map(str, _CHOICES))}")
-        self.runs = {each: _Run(each) for each in _CHOICES}
+        self.runs = {
+            each: Runner(train_in_bits(each), on_change=self._changed) for each in _CHOICES
+        }
         self.slider = ipywidgets.SelectionSlider(
             options=[(str(each), each) for each in _CHOICES],
             value=bits,
@@ -122,7 +107,6 @@ class Playground:
             **LOOK,
         )
         self._picture = BelowControls(self.draw, self.slider)
-        self._lock, self._working = threading.Lock(), False
         self.slider.observe(self._moved, "value")
 
     @property
@@ -133,52 +117,47 @@ class Playground:
     @property
     def sentence(self) -> str:
         """What is seen, in words."""
-        nbytes, accuracy = self.runs[self.bits].points[-1]
+        nbytes, accuracy = self.points(self.bits)[-1]
         return (
             f"{self.bits} bit{'s' * (self.bits > 1)} for each number: "
             f"{amount('nbytes', nbytes)} sent, {amount('accuracy', accuracy)} of new digits read"
         )
 
+    def points(self, bits: int) -> list[tuple[float, float]]:
+        """Bytes and accuracy of each test so far; before training, one digit of ten by chance."""
+        tests = self.runs[bits].history
+        return [(0.0, 0.1), *((float(r["nbytes"]), float(r["accuracy"])) for r in tests)]
+
     def _ipython_display_(self) -> None:
         """Show the panel, and train at the first position at once, so that something moves."""
         self._picture.show()
-        self._working = True
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # it is the course's first cell, and a second thread can stall
         try:
-            self._train()
+            self.runs[self.bits].run()
         except KeyboardInterrupt:  # the reader has pressed stop: what is drawn stays
-            self._working = False
+            pass
         finally:
             torch.set_num_threads(threads)
         self._picture.rest()
 
-    def _moved(self, _change: Any) -> None:
-        with self._lock:
-            self._picture.moved()
-            start = not self._working and not self.runs[self.bits].done
-            self._working = self._working or start
-        if start:
-            threading.Thread(target=self._train, daemon=True).start()
+    def _moved(self, change: Any) -> None:
+        """Train where the slider stands, and nowhere else."""
+        self.runs[change["old"]].pause()
+        self._picture.moved()
+        if not self.runs[self.bits].over:
+            self.runs[self.bits].start()
 
-    def _train(self) -> None:
-        """Train wherever the slider stands, until that position is done."""
-        while True:
-            with self._lock:
-                run = self.runs[self.bits]
-                if run.done:
-                    self._working = False
-                    return
-            run.go_on()
-            with self._lock:
-                self._picture.moved()
+    def _changed(self, run: Runner) -> None:
+        if run is self.runs[self.bits]:
+            self._picture.moved()
 
     def _beside_32(self) -> str:
         """What is saved compared with 32 bits, once both trainings are done; "" before that."""
         full, run = self.runs[32], self.runs[self.bits]
-        if run is full or not (full.done and run.done):
+        if run is full or not (full.over and run.over):
             return ""
-        (most, best), (nbytes, accuracy) = full.points[-1], run.points[-1]
+        (most, best), (nbytes, accuracy) = self.points(32)[-1], self.points(self.bits)[-1]
         lost = round(100 * (best - accuracy), 1)
         points = f"{abs(lost)} points {'lost' if lost > 0 else 'won'}" if lost else "same accuracy"
         return f"{most / nbytes:.0f} times fewer bytes, {points}"
@@ -192,17 +171,18 @@ class Playground:
         frame = Frame(x, y, Area(0, 6, 640, 320))
         marks: list[Mark] = [*frame.grid()]
         now = self.bits
-        for bits, run in sorted(self.runs.items(), key=lambda item: item[0] == now):
-            if len(run.points) == 1 and bits != now:
+        for bits in sorted(self.runs, key=lambda bits: bits == now):
+            tested = self.points(bits)
+            if len(tested) == 1 and bits != now:
                 continue
             color = COLORS[1] if bits == now else GREY
-            line = frame.points(run.points[1:] or run.points)  # the first has no bytes: no place
+            line = frame.points(tested[1:] or tested)  # the first has no bytes: no place
             if len(line) > 1:
                 marks.append(Stroke(line, color, 3 if bits == now else 1))
             marks.append(symbol(*line[-1], "o", color, color, size=1 if bits == now else 0.5))
             end = line[-1][0], line[-1][1] - 9
             marks.append(Words(*end, str(bits), "middle", 13, bold=bits == now, halo=True))
-        nbytes, accuracy = self.runs[now].points[-1]
+        nbytes, accuracy = self.points(now)[-1]
         corner = frame.right - 8, frame.low - 84
         for down, words, size in (
             (0, amount("nbytes", nbytes), 38),

@@ -197,18 +197,14 @@ def _tag(mark: Mark) -> str:
             look += f' opacity="{mark.opacity}"'
         tip = f"<title>{html.escape(mark.tip)}</title>" if mark.tip else ""
         return f'<path d="M{path}" {look}>{tip}</path>'
-    if isinstance(mark, Box):
-        return (
-            f'<rect x="{mark.x:.1f}" y="{mark.y:.1f}" width="{mark.width:.1f}" '
-            f'height="{mark.height:.1f}" fill="{mark.color}" fill-opacity="{mark.opacity}"/>'
-        )
-    if isinstance(mark, Pixels):
+    if isinstance(mark, Box | Pixels):
+        place = f'x="{mark.x:.1f}" y="{mark.y:.1f}" '
+        place += f'width="{mark.width:.1f}" height="{mark.height:.1f}"'
+        if isinstance(mark, Box):
+            return f'<rect {place} fill="{mark.color}" fill-opacity="{mark.opacity}"/>'
         source = f"data:image/png;base64,{base64.b64encode(mark.png()).decode()}"
-        return (
-            f'<image x="{mark.x:.1f}" y="{mark.y:.1f}" width="{mark.width:.1f}" '
-            f'height="{mark.height:.1f}" preserveAspectRatio="none" '
-            f'style="image-rendering:pixelated" href="{source}"/>'
-        )
+        look = 'preserveAspectRatio="none" style="image-rendering:pixelated"'
+        return f'<image {place} {look} href="{source}"/>'
     look = ' font-weight="bold"' if mark.bold else ""
     look += f' paint-order="stroke" stroke="{PAPER}" stroke-width="3"' if mark.halo else ""
     return (
@@ -226,21 +222,14 @@ def _artist(mark: Mark, fig: Figure, height: float) -> Any:
         look |= {"linestyle": (0, mark.dash) if mark.dash else "-", "alpha": mark.opacity}
         places = [(x / 96, (height - y) / 96) for x, y in mark.points]
         return PathPatch(Path(places), transform=inches, **look)
-    if isinstance(mark, Box):
+    if isinstance(mark, Box | Pixels):
         corner = mark.x / 96, (height - mark.y - mark.height) / 96
         size = mark.width / 96, mark.height / 96
-        look = {"facecolor": mark.color, "alpha": mark.opacity, "linewidth": 0}
-        return Rectangle(corner, *size, transform=inches, **look)
-    if isinstance(mark, Pixels):
-        bounds = (
-            mark.x / 96,
-            (height - mark.y - mark.height) / 96,
-            mark.width / 96,
-            mark.height / 96,
-        )
-        image = BboxImage(
-            TransformedBbox(Bbox.from_bounds(*bounds), inches), interpolation="nearest"
-        )
+        if isinstance(mark, Box):
+            look = {"facecolor": mark.color, "alpha": mark.opacity, "linewidth": 0}
+            return Rectangle(corner, *size, transform=inches, **look)
+        place = TransformedBbox(Bbox.from_bounds(*corner, *size), inches)
+        image = BboxImage(place, interpolation="nearest")
         image.set_data(mark.colors().numpy())
         return image
     behind = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.5, "alpha": 0.8}

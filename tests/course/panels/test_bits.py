@@ -1,7 +1,6 @@
 """The playground: a real training for each position of its slider, and a curve that moves."""
 
 import importlib
-import time
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -31,12 +30,8 @@ def once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "train_in_bits", records)
 
 
-def wait(panel: Any) -> None:
-    for _ in range(12_000):
-        if not panel._working:
-            return
-        time.sleep(0.05)
-    raise TimeoutError("the training of the playground did not end")
+def wait(panel: Playground) -> None:
+    assert panel.runs[panel.bits].wait(600)
 
 
 @pytest.mark.slow
@@ -84,17 +79,16 @@ def test_the_slider_trains_and_remembers(shown: list[dict[str, Any]]) -> None:
     panel = Playground()
     panel.slider.value = 8
     wait(panel)
-    assert panel.runs[8].done
-    assert not panel.runs[32].done
+    assert panel.runs[8].over
+    assert panel.runs[32].status == "ready"
     said = panel.sentence
     panel.slider.value = 1
     panel.slider.value = 2
     wait(panel)
-    assert panel.runs[2].done
-    points = list(panel.runs[8].points)
+    assert panel.runs[2].over
+    assert panel.runs[1].status in ("paused", "finished")
     panel.slider.value = 8  # nothing is computed again
-    assert not panel._working
-    assert (panel.sentence, panel.runs[8].points) == (said, points)
+    assert panel.sentence == said
     panel._picture.timer.cancel()
 
 
@@ -102,22 +96,20 @@ def test_the_slider_trains_and_remembers(shown: list[dict[str, Any]]) -> None:
 @pytest.mark.usefixtures("once")
 def test_a_run_that_stopped_in_words(shown: list[dict[str, Any]]) -> None:
     """■ while the first curve grows: no traceback, and the slider works afterwards."""
-    panel = Playground(bits=2)
-    go_on, calls = panel.runs[2].go_on, []
+    panel, draw = Playground(bits=2), []
 
-    def interrupted() -> None:
-        calls.append(1)
-        if len(calls) == 3:
+    def interrupted(run: Any) -> None:
+        draw.append(len(run.history))
+        if draw[-1] == 3:
             raise KeyboardInterrupt
-        go_on()
 
-    panel.runs[2].go_on = interrupted
+    panel.runs[2]._on_change = interrupted
     panel._ipython_display_()
-    assert len(panel.runs[2].points) == 3
+    assert len(panel.points(2)) == 1 + 3
     assert set(shown[-1]) == {"image/png", "text/plain"}
     panel.slider.value = 4
     wait(panel)
-    assert panel.runs[4].done
+    assert panel.runs[4].over
     panel._picture.timer.cancel()
 
 
