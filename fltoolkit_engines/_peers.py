@@ -129,22 +129,18 @@ class Peers:
             for rank in [*self._under_way]:
                 self._finish_sending(rank)
         else:
-            self._say_goodbye(last_words)
+            sends: _Works = []
+            for rank in set(self.ranks.values()) - {self.rank}:
+                with suppress(PeerError):  # it may be gone already
+                    sends += self._post(rank, GOODBYE, last_words.encode())
+            for work, _ in sends:
+                with suppress(RuntimeError):
+                    work.wait(timedelta(seconds=min(self.timeout, 2.0)))
         dist.destroy_process_group(self._group)
 
     def names(self, rank: int) -> str:
         """The names of the parties in a process."""
         return " and ".join(repr(name) for name, r in self.ranks.items() if r == rank)
-
-    def _say_goodbye(self, text: str) -> None:
-        patience = timedelta(seconds=min(self.timeout, 2.0))
-        sends: _Works = []
-        for rank in set(self.ranks.values()) - {self.rank}:
-            with suppress(PeerError):  # it may be gone already
-                sends += self._post(rank, GOODBYE, text.encode())
-        for work, _ in sends:
-            with suppress(RuntimeError):
-                work.wait(patience)
 
     def _post(self, rank: int, what: int, payload: bytes, mark: int = 0) -> _Works:
         """Begin to send an envelope and its payload.
@@ -164,7 +160,8 @@ class Peers:
         self._room_there[rank] = max(room, _room_for(len(payload)))
         parts = [envelope + payload] if len(payload) <= room else [envelope, payload]
         self.nbytes_moved += sum(map(len, parts))
-        return [self._start(dist.isend, _tensor(part), rank) for part in parts]
+        copies = [torch.frombuffer(bytearray(part), dtype=torch.uint8) for part in parts]
+        return [self._start(dist.isend, copy, rank) for copy in copies]
 
     def _ask(self, rank: int, nbytes: int) -> tuple[Any, Tensor]:
         """Begin to receive at most ``nbytes`` bytes."""
@@ -225,8 +222,3 @@ def _group(timeout: timedelta) -> Any:
 def _room_for(nbytes: int) -> int:
     """A buffer for this payload and a little longer ones: coded messages differ in length."""
     return nbytes + nbytes // 4
-
-
-def _tensor(message: bytes) -> Tensor:
-    """The bytes, copied into writable memory."""
-    return torch.frombuffer(bytearray(message), dtype=torch.uint8)

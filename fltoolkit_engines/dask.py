@@ -385,20 +385,17 @@ def _learn_one(run: str, samples: DataOf, model: nn.Module, local: Local, errand
     client, message, (down, up), state, seed = errand
     start, data = down.decode(message), _samples_of(run, samples, client)
     more = {"states": [state]} if local.keep_state else {}
+    sent = b""
     try:
         (found,) = local_updates(model, [start], [data], local, seeds=[seed], chunk=1, **more)
-        sent = b"" if isinstance(found, FloatingPointError) else _encoded(up, found)
-    except FloatingPointError as error:
-        found, sent = error, b""
+        if isinstance(found, LocalUpdate):
+            if not all(map(is_finite, found.delta.values())):
+                found = FloatingPointError("its update holds NaN or infinite values")
+            else:
+                sent = up.encode(found.delta)
     except (TypeError, ValueError, RuntimeError) as error:
         raise type(error)(f"client {client!r}: {error}") from error
     memory = [codec.state_dict() for codec in (down, up)]
     if isinstance(found, FloatingPointError):
         return Reply(client, sent, str(found), memory, None)
     return Reply(client, sent, "", memory, found._replace(delta={}))
-
-
-def _encoded(codec: Codec, update: LocalUpdate) -> bytes:
-    if not all(map(is_finite, update.delta.values())):
-        raise FloatingPointError("its update holds NaN or infinite values")
-    return codec.encode(update.delta)
