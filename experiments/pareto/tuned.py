@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from statistics import mean
 
 import fltoolkit_research as research
@@ -91,12 +91,17 @@ class Row:
 
     def at(self, seed: int) -> Experiment:
         """The run with a seed, without the lossless coder."""
-        found = replace(with_rate(self.experiment, self.factor), seed=seed)
-        return without_entropy(trial(found) if self.choosing else found)
+        return _at(self, seed)
 
     def key(self, _task: None, seed: int) -> str:
         """The same for the same run."""
         return self.at(seed).key
+
+
+@cache  # reading the texts of thousands of settings takes seconds
+def _at(row: Row, seed: int) -> Experiment:
+    found = replace(with_rate(row.experiment, row.factor), seed=seed)
+    return without_entropy(trial(found) if row.choosing else found)
 
 
 def with_rate(e: Experiment, factor: float) -> Experiment:
