@@ -1,14 +1,12 @@
-"""What all experiments share: a sweep whose finished runs are lines of JSON, and words for tables.
+"""What all experiments share: a sweep whose finished runs are rows of a file, and words for tables.
 
 A run that is in the file is not run again; Ctrl-C loses only the runs in progress. Not here: what
-is run, and the tables.
+is run, the tables, and the file (`fltoolkit_research.read_rows`, here ``read``).
 """
 
 import argparse
 import hashlib
 import json
-import multiprocessing
-import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +19,9 @@ from typing import Any, NamedTuple
 import torch
 
 from fltoolkit_research.intervals import interval, mean_ci, paired
+from fltoolkit_research.store import add_row as add
+from fltoolkit_research.store import read_rows as read
+from fltoolkit_research.sweeps import finished
 
 STORED = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs"
@@ -72,16 +73,6 @@ def stoppable() -> Iterator[None]:
         sys.exit("stopped: what is finished is kept, run again to go on")
 
 
-def read(path: Path) -> dict[str, Result]:
-    """Finished runs by key. A last line that was cut off in writing is dropped from the file."""
-    if not path.exists():
-        return {}
-    lines = path.read_text(encoding="utf-8").split("\n")
-    if lines[-1]:
-        path.write_text("".join(line + "\n" for line in lines[:-1]), encoding="utf-8")
-    return {result["key"]: result for result in map(json.loads, lines[:-1])}
-
-
 def score(result: Result) -> str:
     """Accuracy and bytes in one line."""
     return f"{100 * result['accuracy']:6.2f} % {result['nbytes'] / 1e6:9.2f} MB"
@@ -108,22 +99,16 @@ def sweep(
     there = read(path)
     todo = {setting.key(task, seed): (task, setting, seed) for task, setting, seed in jobs}
     todo = {key: job for key, job in todo.items() if key not in there}
-    path.parent.mkdir(parents=True, exist_ok=True)
     print(f"{len(todo)} runs to do, {len(there)} in {path}", flush=True)
-    for number, result in enumerate(_results(run, list(todo.values()), workers), 1):
-        add(path, result)
+    done = finished(partial(_one, run), todo.values(), workers=workers)
+    for number, (_, future) in enumerate(done, 1):
+        add(path, result := future.result())
         name = todo[result["key"]][1].name
         print(
             f"{number:4d}/{len(todo)} {name:32s} seed {result['seed']:2d} "
             f"{summary(result)} {result['seconds']:6.1f} s",
             flush=True,
         )
-
-
-def add(path: Path, result: Result) -> None:
-    """One more line of the file."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(result) + "\n")
 
 
 @stoppable()
@@ -136,25 +121,9 @@ def fill(todo: Mapping[str, Callable[[], Result]], path: Path) -> None:
             print(result, flush=True)
 
 
-def _results(
-    run: Callable[[Any, Any, int], Result], jobs: list[Job], workers: int
-) -> Iterator[Result]:
-    """Results in the order they come, from this process or from others."""
-    if workers == 1:
-        yield from (_one(run, job) for job in jobs)
-        return
-    with multiprocessing.get_context("spawn").Pool(workers, _quiet) as pool:
-        yield from pool.imap_unordered(partial(_one, run), jobs)  # leaving the block ends them
-
-
 def _one(run: Callable[[Any, Any, int], Result], job: Job) -> Result:
     torch.set_num_threads(1)
     return run(*job)
-
-
-def _quiet() -> None:
-    """Ctrl-C is for the parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def rows_of(task: Any, settings: Sequence[Any], results: Mapping[str, Result]) -> list[Row]:

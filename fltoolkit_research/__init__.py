@@ -3,15 +3,14 @@
     text        codecs, models and optimizers as text, read back without ``eval``
     task        data, network and parties, which a protocol is given
     protocol    the type of a protocol: a name, settings, and a function that trains
-    methods     the package's own protocols, each a small function
-    baselines   protocols to compare with: send the data, train alone, do nothing
+    protocols   the package's own protocols, each a small function; also those to compare with
     experiment  all settings that a run depends on, as one value
     metrics     what a test measures in other tasks than classes
     intervals   95 % intervals of means and of paired differences over seeds
     weighing    nominal, real and entropy bytes of the messages
     lines       the time of messages if each client has a line of its own
     runs        from an experiment to its records
-    store       results in one SQLite file
+    store       results as lines of JSON in one file
     sweeps      many experiments on several cores or on a cluster, each run once
     analysis    Pareto fronts, bytes to a target
     tables      results as Markdown, LaTeX and CSV; the bytes of the training samples

@@ -7,7 +7,6 @@ pictures (the room plots), searching for good settings (search). Notebook 07 use
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from itertools import accumulate
 from operator import itemgetter
 from statistics import mean
@@ -94,7 +93,7 @@ def _failure(result: Result) -> str:
     """Why a result cannot be compared, in one line; "" if it can be."""
     if result.error:
         return result.error.strip().splitlines()[-1]
-    name = result.experiment.metric
+    name = result.experiment.metric.name
     value = float(result.history[-1][name]) if len(result.history) else 0.0
     return "" if math.isfinite(value) else f"{name} is {value} at the end: training diverged"
 
@@ -105,7 +104,7 @@ def _named(results: Iterable[Result]) -> list[tuple[str, Result]]:
     The seed is no such setting; the version of the code is.
     """
     results = list(results)
-    settings = [{**asdict(r.experiment), "name": "", "seed": 0, "code": r.code} for r in results]
+    settings = [{**r.experiment.plain(), "name": "", "seed": 0, "code": r.code} for r in results]
     values: dict[tuple[str, str], set[str]] = {}  # by title and field: the values that occur
     for result, mine in zip(results, settings, strict=True):
         for field, value in mine.items():
@@ -130,11 +129,12 @@ def by_task(results: Iterable[Result]) -> dict[str, list[Result]]:
     """
     tasks: dict[str, list[Result]] = {}
     for result in results:
-        e = result.experiment
-        words = f"{e.data}, {e.model}, {e.num_clients} client{'s' * (e.num_clients > 1)}"
-        words += f", {e.partition}" * (e.num_clients > 1)
-        words += f", {e.loss}" * (e.loss != Experiment.loss)
-        words += f", {e.metric}" * (e.metric != Experiment.metric)
+        e = result.experiment.plain()
+        several = e["num_clients"] > 1
+        words = f"{e['data']}, {e['model']}, {e['num_clients']} client{'s' * several}"
+        words += f", {e['partition']}" * several
+        words += f", {e['loss']}" * (e["loss"] != Experiment.loss)
+        words += f", {e['metric']}" * (e["metric"] != Experiment.metric)
         tasks.setdefault(words, []).append(result)
     return tasks
 
@@ -147,13 +147,13 @@ def metric_of(experiments: Iterable[Experiment]) -> Metric:
     >>> metric_of([Experiment(metric="perplexity"), Experiment(metric="perplexity", seed=1)]).name
     'perplexity'
     """
-    found = {experiment.metric: experiment for experiment in experiments}
+    found = {experiment.metric.name: experiment.metric for experiment in experiments}
     if len(found) > 1:
         raise ValueError(
             f"these experiments measure {' and '.join(found)}, which cannot be compared: take "
             "results of one task, see fltoolkit_research.by_task"
         )
-    return next((experiment.measured for experiment in found.values()), ACCURACY)
+    return next(iter(found.values()), ACCURACY)
 
 
 def points(results: Iterable[Result]) -> list[Point]:
@@ -171,7 +171,7 @@ def points(results: Iterable[Result]) -> list[Point]:
     """
     found = []
     for name, runs in groups(results).items():
-        metric = runs[0].experiment.metric
+        metric = runs[0].experiment.metric.name
         values = {run.experiment.seed: float(run.history[-1][metric]) for run in runs}
         nbytes = mean(float(run.history[-1]["nbytes"]) for run in runs)
         found.append(Point(name, runs[0].experiment, nbytes, values))

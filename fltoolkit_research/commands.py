@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,25 +32,26 @@ PROTOCOL_LINES = """\
 """As text, so that --help imports nothing; a test compares it with the protocols that there are."""
 
 _SWEEPS = """
-  fltoolkit sweep methods.yaml                    into methods.db beside it
-  fltoolkit sweep methods.yaml --workers 4        four processes
-  fltoolkit sweep methods.yaml --scheduler tcp://host:8786 --workers 64     a Dask cluster
+  fltoolkit sweep methods.json                    into methods.jsonl beside it
+  fltoolkit sweep methods.json --workers 4        four processes
+  fltoolkit sweep methods.json --scheduler tcp://host:8786 --workers 64     a Dask cluster
 
 A file with three experiments of two seeds each:
 
-  defaults: {data: digits, num_clients: 10, rounds: 5, seeds: [0, 1]}
-  experiments:
-  - {name: SplitNN, protocol: relay}
-  - {name: 4 bits, protocol: relay, codecs: {activations: "Pipeline(Quantize(4), Entropy())"}}
-  - {name: FedAvg, protocol: fedavg, rounds: 20, lr: 0.1}
+  {"defaults": {"data": "digits", "num_clients": 10, "rounds": 5, "seeds": [0, 1]},
+   "experiments": [
+     {"name": "SplitNN", "protocol": "relay"},
+     {"name": "4 bits", "protocol": "relay",
+      "codecs": {"activations": "Pipeline(Quantize(4), Entropy())"}},
+     {"name": "FedAvg", "protocol": "fedavg", "rounds": 20, "lr": 0.1}]}
 """
 _COMPARISONS = """
-  fltoolkit compare methods.db
-  fltoolkit compare methods.db --target 0.95      and the bytes sent until this accuracy
-  fltoolkit compare methods.db --budget 1MB       and the accuracy within a megabyte
-  fltoolkit compare methods.db --against FedAvg   differences to this setting
-  fltoolkit compare methods.db --csv > methods.csv
-  fltoolkit compare methods.db --latex            a tabular for a paper (package booktabs)
+  fltoolkit compare methods.jsonl
+  fltoolkit compare methods.jsonl --target 0.95      and the bytes sent until this accuracy
+  fltoolkit compare methods.jsonl --budget 1MB       and the accuracy within a megabyte
+  fltoolkit compare methods.jsonl --against FedAvg   differences to this setting
+  fltoolkit compare methods.jsonl --csv > methods.csv
+  fltoolkit compare methods.jsonl --latex            a tabular for a paper (package booktabs)
 """
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
@@ -68,7 +70,7 @@ def run_command(arguments: Sequence[str]) -> int:
         "sent so far. docs/extend.md lists all settings with their defaults.",
         """
   fltoolkit run                                   split learning of digits, one client
-  fltoolkit run experiment.yaml                   settings from a file
+  fltoolkit run experiment.json                   settings from a file
   fltoolkit run protocol=fedavg num_clients=10 rounds=20 lr=0.1
   fltoolkit run 'codecs.activations=Pipeline(Quantize(4), Entropy())'
   fltoolkit run protocol=split_async 'gate=LossGate(0.1)' --print
@@ -82,14 +84,14 @@ protocols:
     parser.add_argument("what", nargs="*", metavar="FILE or SETTING=VALUE", help="see below")
     parser.add_argument("--print", action="store_true", help="show the settings, train nothing")
     args = _parse(parser, arguments)
-    experiment = _experiment(args.what)
+    experiment = _experiment(args.what, args.modules)
     if args.print:
-        print(f"# key {experiment.key}\n{experiment.to_yaml()}", end="")
+        print(experiment.to_json(indent=2))
         return 0
     from fltoolkit.units import amount
     from fltoolkit_research.runs import records
 
-    metric = experiment.measured
+    metric = experiment.metric
     print(f"{experiment.title}   key {experiment.key}")
     for record in records(experiment):
         value, loss = metric.words(float(record[metric.name])), float(record.get("loss", 0))
@@ -114,43 +116,40 @@ def sweep_command(arguments: Sequence[str]) -> int:
     <BLANKLINE>
     sent down, to the clients, of all bytes: split 50%
     <BLANKLINE>
-    results are in ...two.db: fltoolkit report ...two.db
+    results are in ...two.jsonl: fltoolkit report ...two.jsonl
     0
     """
     parser = _parser(
         "sweep",
-        "Run all experiments of YAML or JSON files. A result is in the store as soon as its run\n"
+        "Run all experiments of JSON files. A result is in the store as soon as its run\n"
         "ends, and is not run again: press Ctrl-C, and run the same command later to continue.",
         _SWEEPS,
     )
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="YAML or JSON")
-    parser.add_argument("--store", type=Path, help="default: the first file with the ending .db")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON")
+    parser.add_argument("--store", type=Path, help="default: the first file with the ending .jsonl")
     parser.add_argument("--workers", type=int, default=1, help="runs at a time (default: 1)")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="address of a Dask cluster to use")
     parser.add_argument("--retry", action="store_true", help="run the failed experiments again")
-    words = "use what another version of the code has run, too"
-    parser.add_argument("--any-code", action="store_true", help=words)
     words = "run each experiment with these seeds, in place of those in the files"
     parser.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help=words)
     args = _parse(parser, arguments)
-    experiments = _from_files(args.files, args.seeds)
+    experiments = _from_files(args.files, args.seeds, args.modules)
     from fltoolkit_research.store import Store
     from fltoolkit_research.sweeps import cluster
     from fltoolkit_research.sweeps import sweep as sweep_all
 
-    place = args.store or args.files[0].with_suffix(".db")
+    place = args.store or args.files[0].with_suffix(".jsonl")
     pool: Any = cluster(args.scheduler) if args.scheduler else nullcontext()
-    with Store(place, any_code=args.any_code) as store, pool as executor:
+    with pool as executor:
         found = sweep_all(
             experiments,
-            store=store,
+            store=Store(place),
             workers=args.workers,
             pool=executor,
             retry=args.retry,
-            imports=args.modules,
         )
     broken = _print_tables(found)
-    modules = "".join(f" --import {module}" for module in args.modules)
+    modules = "".join(f" --import {module.__name__}" for module in args.modules)
     print(f"results are in {place}: fltoolkit report {place}{modules}")
     return 1 if broken else 0
 
@@ -161,10 +160,9 @@ def compare_command(arguments: Sequence[str]) -> int:
     >>> import tempfile
     >>> from fltoolkit.history import History
     >>> from fltoolkit_research import Experiment, Result, Store
-    >>> path = Path(tempfile.mkdtemp()) / "results.db"
-    >>> with Store(path) as store:
-    ...     history = History([{"accuracy": 0.9, "nbytes": 300}])
-    ...     store.add(Result(Experiment(name="8 bits"), history, "", 1.0))
+    >>> path = Path(tempfile.mkdtemp()) / "results.jsonl"
+    >>> history = History([{"accuracy": 0.9, "nbytes": 300}])
+    >>> Store(path).add(Result(Experiment(name="8 bits"), history, "", 1.0))
     >>> compare_command([str(path), "--target", "0.8"])
     digits, mlp, 1 client
     | setting | accuracy [%] | sent | times the data | seeds | bytes to 80 % | front |
@@ -201,10 +199,9 @@ def report_command(arguments: Sequence[str]) -> int:
     >>> import tempfile
     >>> from fltoolkit.history import History
     >>> from fltoolkit_research import Experiment, Result, Store
-    >>> path = Path(tempfile.mkdtemp()) / "results.db"
+    >>> path = Path(tempfile.mkdtemp()) / "results.jsonl"
     >>> record = {"accuracy": 0.9, "nbytes": 900, "nbytes_activations_up": 900, "num_waits": 9}
-    >>> with Store(path) as store:
-    ...     store.add(Result(Experiment(), History([record]), "", 1.0))
+    >>> Store(path).add(Result(Experiment(), History([record]), "", 1.0))
     >>> with contextlib.redirect_stdout(None):  # it would print the path and the size
     ...     status = report_command([str(path)])
     >>> status, path.with_suffix(".html").exists()
@@ -215,8 +212,8 @@ def report_command(arguments: Sequence[str]) -> int:
         "Write one HTML file with plots, tables, ledgers and the settings of all runs of a store.\n"
         "The file needs no other file and no network: you can send it by mail.",
         """
-  fltoolkit report methods.db                     methods.html beside it
-  fltoolkit report methods.db --out report.html --target 0.95 --budget 1MB
+  fltoolkit report methods.jsonl                     methods.html beside it
+  fltoolkit report methods.jsonl --out report.html --target 0.95 --budget 1MB
 """,
     )
     _store_arguments(parser)
@@ -247,8 +244,8 @@ def _parser(name: str, description: str, examples: str) -> argparse.ArgumentPars
 
 def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
     words = (
-        "import this module first, also from the current folder; in it your own codecs, protocols "
-        "and data are allowed (fltoolkit_research.allow)"
+        "look up names in this module, too, also from the current folder: your own codecs, "
+        "protocols, data, models and metrics"
     )
     parser.add_argument(
         "--import", dest="modules", action="append", default=[], metavar="MODULE", help=words
@@ -256,9 +253,10 @@ def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
     args = parser.parse_args(arguments)
     if args.modules:
         sys.path.insert(0, os.getcwd())  # as `python -m` does
-    for module in args.modules:
+    names, args.modules = args.modules, []
+    for module in names:
         try:
-            importlib.import_module(module)
+            args.modules.append(importlib.import_module(module))
         except ModuleNotFoundError as error:
             if error.name != module:
                 raise
@@ -269,11 +267,13 @@ def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
     return args
 
 
-def _from_files(paths: Sequence[Path], seeds: Sequence[int] | None) -> "list[Experiment]":
+def _from_files(
+    paths: Sequence[Path], seeds: Sequence[int] | None, modules: Sequence[ModuleType]
+) -> "list[Experiment]":
     """The experiments of all files; with seeds, each of them once with each seed."""
     from fltoolkit_research.experiment import read
 
-    found = [experiment for path in paths for experiment in read(path)]
+    found = [experiment for path in paths for experiment in read(path, modules)]
     if not seeds:
         return found
     bare = {replace(experiment, seed=0).key: experiment for experiment in found}
@@ -297,9 +297,10 @@ def _results(args: argparse.Namespace) -> list[Any]:
 
     if not args.store.exists():
         raise FileNotFoundError(f"{args.store}: no such store. Make one with fltoolkit sweep")
-    with Store(args.store) as store, warnings.catch_warnings(record=True) as warned:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        found = [r for r in store.results() if args.only in r.experiment.title]
+        stored = Store(args.store, args.modules).results()
+    found = [result for result in stored if args.only in result.experiment.title]
     for each in warned:
         print(each.message, file=sys.stderr)
     if not found:
@@ -342,13 +343,14 @@ def _directions(results: Sequence[Any]) -> str:
 def _unknown_data(results: Sequence[Any]) -> str:
     """A line for each data set whose size is not known, with the reason for the "-"."""
     from fltoolkit_research.tables import data_nbytes
+    from fltoolkit_research.text import text_of
 
     reasons = {}
     for result in results:
         try:
             data_nbytes(result.experiment)
         except ValueError as error:
-            reasons[result.experiment.data] = error
+            reasons[text_of(result.experiment.data)] = error
     return "".join(f"\ntimes the data: - for {name}: {why}\n" for name, why in reasons.items())
 
 
@@ -359,10 +361,10 @@ def _say_failures(results: Sequence[Any]) -> bool:
     broken = failures(results)
     for title, error in broken.items():
         print(f"failed: {title}: {error}", file=sys.stderr)
-    counts = Counter(result.code or "before 0.2" for result in results)
+    counts = Counter(result.code for result in results)
     if len(counts) > 1:
         words = ", ".join(f"{code} ({number} runs)" for code, number in sorted(counts.items()))
-        print(f"several versions of the code made these results: {words}", file=sys.stderr)
+        print(f"several versions of fltoolkit made these results: {words}", file=sys.stderr)
     return bool(broken)
 
 
@@ -374,7 +376,7 @@ def _nbytes(text: str) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
-def _experiment(words: Sequence[str]) -> "Experiment":
+def _experiment(words: Sequence[str], modules: Sequence[ModuleType]) -> "Experiment":
     """The experiment of a file, or the defaults, with the settings that ``words`` give."""
     from fltoolkit_research.experiment import Experiment, read
 
@@ -382,7 +384,7 @@ def _experiment(words: Sequence[str]) -> "Experiment":
     for word in words:
         key, equals, text = word.partition("=")
         if not equals:
-            found = read(word)
+            found = read(word, modules)
             if len(found) != 1:
                 raise ValueError(f"{word} holds {len(found)} experiments: use fltoolkit sweep")
             values = found[0].to_dict()
@@ -392,7 +394,7 @@ def _experiment(words: Sequence[str]) -> "Experiment":
             values[part] = {**values.get(part, {}), inner: _plain(text)}
         else:
             values[key] = _plain(text)
-    return Experiment.from_dict(values)
+    return Experiment.from_dict(values, modules)
 
 
 def _plain(text: str) -> Any:

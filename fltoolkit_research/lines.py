@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from fltoolkit.channel import Transfer
-from fltoolkit_research.text import allow
 
 
 class Line(NamedTuple):
@@ -95,6 +94,3 @@ class Lines:
             rate = line.rate_up if name == transfer.sender else line.rate_down
             times.append(transfer.nbytes / rate + line.latency)
         return max(times)
-
-
-allow(read_lines)

@@ -1,13 +1,15 @@
 """A protocol as a value: its name, what it sends, its settings, and the function that trains.
 
-Here: the values from which you make a protocol of your own. Not here: the package's protocols
-(methods), which are made in the same way and serve as examples.
+Here: the values from which you make a protocol of your own. Not here: the package's protocols (the
+room protocols), which are made in the same way and serve as examples.
 """
 
+import importlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from torch import nn, zeros
@@ -17,7 +19,7 @@ from fltoolkit.codecs.base import Codec
 from fltoolkit.history import Record
 from fltoolkit.party import Party
 from fltoolkit_research.task import Task
-from fltoolkit_research.text import Call, build
+from fltoolkit_research.text import named
 
 Trained = Iterator[tuple[Record, Sequence[Party] | Sequence[Sequence[Party]]]]
 """Every protocol yields a record together with the parties that are the whole network now.
@@ -30,26 +32,12 @@ is recorded."""
 class Setting:
     """The values that one of a protocol's settings may have.
 
-    >>> COUNT.kept(3)
-    3
-    >>> CODEC.kept("Pipeline( Quantize(bits = 8) )")
-    "Pipeline(Quantize(bits=8, stochastic=False, seed=0, per='tensor'))"
+    >>> COUNT.allowed(3), COUNT.allowed(0), CODEC.words
+    (True, False, 'a codec such as Pipeline(TopK(0.01))')
     """
 
     words: str  # what is allowed, for the error: "a whole number above 0"
     allowed: Callable[[Any], bool]
-    as_text: bool = False  # kept as a text that `build` reads, such as a codec
-
-    def kept(self, value: Any) -> Any:
-        """The value as an experiment stores it. Raises ValueError if the value is not allowed."""
-        made = build(value if isinstance(value, str) else repr(value)) if self.as_text else value
-        if not self.allowed(made):
-            raise ValueError(f"give {self.words}, or leave it out")
-        return repr(made) if self.as_text else value
-
-    def used(self, kept: Any) -> Any:
-        """The value as a protocol uses it: a number, or a new object built from the text."""
-        return build(kept) if self.as_text else kept
 
 
 def is_number(value: Any) -> bool:
@@ -59,10 +47,10 @@ def is_number(value: Any) -> bool:
 
 def is_optimizer(call: Any) -> bool:
     """True if ``call`` makes an optimizer; the function tries it with one parameter."""
-    if not isinstance(call, Call):
+    try:
+        return isinstance(call, partial) and hasattr(call([nn.Parameter(zeros(1))]), "step")
+    except TypeError:
         return False
-    call([nn.Parameter(zeros(1))])
-    return True
 
 
 COUNT = Setting("a whole number above 0", lambda v: is_number(v) and isinstance(v, int) and v > 0)
@@ -71,10 +59,10 @@ FLAG = Setting("True or False", lambda v: isinstance(v, bool))
 """A setting that is switched on or off: True or False."""
 AMOUNT = Setting("a number, 0 or more", lambda v: is_number(v) and 0 <= v < math.inf)
 """A setting that measures something, such as a weight or seconds: a finite number, 0 or more."""
-CODEC = Setting("a codec such as Pipeline(TopK(0.01))", lambda v: isinstance(v, Codec), True)
-"""A setting that is a codec; an experiment keeps it as text, such as ``Pipeline(TopK(0.01))``."""
-OPTIMIZER = Setting("an optimizer such as Adam(lr=0.01)", is_optimizer, True)
-"""A setting that is an optimizer; an experiment keeps it as text, such as ``Adam(lr=0.01)``."""
+CODEC = Setting("a codec such as Pipeline(TopK(0.01))", lambda v: isinstance(v, Codec))
+"""A setting that is a codec, or its text."""
+OPTIMIZER = Setting("an optimizer such as Adam(lr=0.01)", is_optimizer)
+"""A setting that is an optimizer: ``functools.partial(Adam, lr=0.01)``, or a text."""
 
 
 def one_record_per_step(task: Task) -> int:
@@ -83,8 +71,7 @@ def one_record_per_step(task: Task) -> int:
     A round is one pass over all data, so it has as many records as all clients have batches.
 
     >>> from fltoolkit_research.experiment import Experiment
-    >>> from fltoolkit_research.task import samples
-    >>> task = Task(Experiment(num_samples=96), {}, samples("digits", "mlp", 96, 0.0))
+    >>> task = Task(Experiment(num_samples=96))
     >>> one_record_per_step(task), one_record_per_round(task)  # 96 samples are 3 batches of 32
     (3, 1)
     """
@@ -104,25 +91,34 @@ def anything(experiment: Any) -> None:
     """The check of a protocol that can run every experiment: it raises nothing."""
 
 
+def tested_once(experiment: Any) -> None:
+    """Raise ValueError for tests within a round: only at its end is there one model to test."""
+    if experiment.evaluations > 1:
+        raise ValueError(
+            f"evaluations={experiment.evaluations}: {experiment.protocol} is tested once per "
+            "round, since clients have different models within a round"
+        )
+
+
+def batches_of_all(task: Task) -> int:
+    """The batches in one pass over all samples."""
+    return math.ceil(len(task.data.y_train) / task.batch_size)
+
+
+def everybody(task: Task) -> int:
+    """All clients send at the same time."""
+    return task.num_clients
+
+
 @dataclass(frozen=True, eq=False)
 class Protocol:
-    """One way to train, known to experiments, sweeps and the command line by its name.
+    """One way to train. `as_protocol` makes one of a function; an experiment is given the result.
 
     ``train(task, channel)`` makes parties from a `Task`, lets them send through ``channel``, and
     yields pairs: a record, and the list of parties that together are the whole network now. The
     test needs this list; its last party has the loss. A record needs "step", counted from 1, and
     the totals of ``channel.begin(...)`` or ``channel.totals(...)()``; "loss" is the mean training
     loss.
-
-    After ``fltoolkit_research.allow(protocol)``, ``Experiment(protocol=protocol.name)`` runs it.
-
-    This protocol trains the whole network at the server and sends nothing:
-
-    >>> def alone(task, channel):
-    ...     server = task.whole()
-    ...     yield {"step": 1, **channel.totals(task.names)()}, [server]
-    >>> Protocol("alone", alone, sends=[], records_per_round=one_record_per_round)
-    alone
     """
 
     name: str
@@ -131,7 +127,7 @@ class Protocol:
     settings: Mapping[str, Setting] = field(default_factory=dict)  # its settings by name
     check: Callable[[Any], None] = anything  # raises ValueError for an experiment it cannot run
     records_per_round: Callable[[Task], int] = one_record_per_step
-    together: Callable[[Task], int] = lambda task: 1  # messages that travel at the same time
+    together: Callable[[Task], int] = one_record_per_round  # messages that travel at the same time
     # the work of all clients together, from the numbers of steps in each state; None: unknown
     flops: Callable[[Task, int, Counter[str], Any], float] | None = None
     gated: bool = False  # whether it needs a gate
@@ -146,3 +142,30 @@ class Protocol:
 
     def __repr__(self) -> str:
         return self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Worker processes import the protocol from the module of its function."""
+        return _imported, (self.train.__module__, self.name)
+
+
+def _imported(module: str, name: str) -> Any:
+    return named(Protocol, name, [importlib.import_module(module)])
+
+
+def as_protocol(sends: Sequence[str], **how: Any) -> Callable[[Callable[..., Trained]], Protocol]:
+    """Make a `Protocol` of the function below, with its name; ``how`` has the other fields.
+
+    This protocol trains the whole network at the server and sends nothing:
+
+    >>> @as_protocol(sends=[], records_per_round=one_record_per_round)
+    ... def alone(task, channel):
+    ...     server = task.whole()
+    ...     yield {"step": 1, **channel.totals(task.names)()}, [server]
+    >>> alone
+    alone
+    """
+
+    def made(train: Callable[..., Trained]) -> Protocol:
+        return Protocol(train.__name__, train, sends, **how)
+
+    return made

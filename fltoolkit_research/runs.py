@@ -1,7 +1,7 @@
 """From an experiment's settings to a training, and to its records.
 
 Here: how task and channel are made, and what a run records. Not here: the settings (experiment),
-what a protocol is given (task), the protocols (methods).
+what a protocol is given (task), the protocols (the room protocols).
 """
 
 import math
@@ -19,8 +19,7 @@ from fltoolkit.history import History, Record
 from fltoolkit.party import Party
 from fltoolkit_research.experiment import Experiment
 from fltoolkit_research.lines import Lines
-from fltoolkit_research.task import Task, samples
-from fltoolkit_research.text import build, read_call
+from fltoolkit_research.task import Task
 from fltoolkit_research.weighing import WeighingChannel
 
 WEIGHED_IN_STEPS, WEIGHED_IN_ROUNDS = 53, 7
@@ -95,16 +94,15 @@ def _autocast(experiment: Experiment) -> AbstractContextManager:
 
 
 def _records(experiment: Experiment) -> Iterator[Record]:
-    task, protocol = _task(experiment), experiment.method
+    task, protocol = Task(experiment), experiment.protocol
     per_round = protocol.records_per_round(task)
-    codecs = {kind: build(text) for kind, text in experiment.codecs.items()}
     every = WEIGHED_IN_ROUNDS if per_round == 1 else WEIGHED_IN_STEPS
-    channel = WeighingChannel(codecs, clients=task.names, every=every)
+    channel = WeighingChannel(experiment.codecs, clients=task.names, every=every)
     cost = _cost(task, cuts="activations" in protocol.sends) if protocol.flops else None
     lines = None
     if experiment.lines:
         at_once = protocol.together(task) > 1
-        lines = Lines(read_call(experiment.lines)(), task.names, at_once)
+        lines = Lines(experiment.lines(), task.names, at_once)
     losses: list[float] = []
     steps: Counter[str] = Counter()
     for record, parties in protocol.train(task, channel):
@@ -139,15 +137,7 @@ def num_steps(experiment: Experiment) -> int:
     >>> num_steps(Experiment(num_samples=64, rounds=3)), num_steps(Experiment("fedavg", rounds=3))
     (6, 3)
     """
-    return experiment.rounds * experiment.method.records_per_round(_task(experiment))
-
-
-def _task(experiment: Experiment) -> Task:
-    e = experiment
-    data = samples(e.data, e.model, e.num_samples, e.validation)
-    known = e.method.settings
-    settings = {name: known[name].used(value) for name, value in e.settings.items()}
-    return Task(e, settings, data)
+    return experiment.rounds * experiment.protocol.records_per_round(Task(experiment))
 
 
 def _cost(task: Task, cuts: bool) -> ModelCost | None:
@@ -165,7 +155,5 @@ def _score(experiment: Experiment, task: Task, parties: Sequence[Any]) -> Record
     """The metric and the loss of the whole network on the test samples; for several, the mean."""
     x, y, through = task.data.x_test, task.data.y_test, task.settings.get("through")
     networks = [parties] if isinstance(parties[0], Party) else parties
-    scores = [
-        evaluate(each, x, y, metric=experiment.measured, through=through) for each in networks
-    ]
+    scores = [evaluate(each, x, y, metric=experiment.metric, through=through) for each in networks]
     return {what: sum(float(score[what]) for score in scores) / len(scores) for what in scores[0]}

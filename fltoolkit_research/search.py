@@ -166,7 +166,7 @@ class _Run:
         """The value with the sign that makes less better; infinity without a value."""
         if self.value is None:
             return math.inf
-        return -self.value if self.experiment.measured.higher_is_better else self.value
+        return -self.value if self.experiment.metric.higher_is_better else self.value
 
     def spend(self, allowed: float) -> None:
         """Go on until the next record would cost more than ``allowed``, or until the end."""
@@ -184,7 +184,7 @@ class _Run:
                 self._next = record
                 return
             self.nbytes = self.spent
-            self._values.append(float(record[self.experiment.metric]))
+            self._values.append(float(record[self.experiment.metric.name]))
 
 
 def space(task: Experiment, num_candidates: int, *, seed: int = 0) -> list[Experiment]:
@@ -192,7 +192,7 @@ def space(task: Experiment, num_candidates: int, *, seed: int = 0) -> list[Exper
 
     >>> drawn = space(Experiment(rounds=5), 3, seed=0)
     >>> [experiment.protocol for experiment in drawn], len({e.key for e in drawn})
-    (['split_async', 'split', 'split_async'], 3)
+    ([split_async, split, split_async], 3)
     """
     random = np.random.default_rng(seed)
 

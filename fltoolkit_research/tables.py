@@ -30,7 +30,7 @@ from fltoolkit_research.experiment import Experiment
 from fltoolkit_research.intervals import interval, paired
 from fltoolkit_research.pooled.times import lossless_nbytes
 from fltoolkit_research.store import Result
-from fltoolkit_research.task import samples
+from fltoolkit_research.task import Source, samples, source_of
 
 CHEAPER = "the cheaper front point"
 _SAMPLED = 5000  # of more samples, so many are compressed, and the rest is estimated
@@ -285,14 +285,14 @@ def data_nbytes(experiment: Experiment) -> int:
     True
     """
     e = experiment
-    return _nbytes(e.data, e.num_samples, e.validation)
+    return _nbytes(source_of(e.data), e.num_samples, e.validation)
 
 
 @lru_cache(maxsize=16)
-def _nbytes(name: str, num_samples: int | None, validation: float) -> int:
+def _nbytes(source: Source, num_samples: int | None, validation: float) -> int:
     try:
         with without_downloads():
-            data = samples(name, "cnn", num_samples, validation)  # images, not flat
+            data = samples(source, False, num_samples, validation)
     except Exception as error:  # a function of somebody else may raise anything
         raise ValueError(f"{error}".partition("\n")[0] or type(error).__name__) from error
     x, y = data.x_train, data.y_train

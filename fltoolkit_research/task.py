@@ -1,13 +1,13 @@
 """What a protocol is given: each client's data, a network with its first weights, settings.
 
-Here: a `Task`, made from an experiment. Not here: the protocols (methods), the experiment's
-settings and their checks (experiment).
+Here: a `Task`, made from an experiment. Not here: the protocols (the room protocols), the
+experiment's settings and their checks (experiment).
 """
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from fltoolkit.federated.client import Local
 from fltoolkit.models import mcmahan_cnn, splitnn_mlp
 from fltoolkit.party import SGD, Optimizer, Party
 from fltoolkit_research.data.partitions import owner_numbers, partition_owners, partition_shards
-from fltoolkit_research.text import build, read_call
+from fltoolkit_research.text import text_of
 
 _FLAT_MODELS = ("mlp", "splitnn_mlp", "mcmahan_2nn")
 """Models whose inputs are [samples, features]; the others get the samples as they are."""
@@ -37,32 +37,38 @@ class Task:
         batches: for each client, its `fltoolkit.data.Batches`.
         model: the whole network with its first weights, on the experiment's device.
         loss_fn: the loss.
-        settings: the protocol's settings by name; texts, such as a clock's, are objects already.
+        settings: the protocol's settings by name.
         gate: a new gate, or None.
         rounds, batch_size, lr, cut, seed, num_clients: as in the experiment.
 
     >>> from fltoolkit_research.experiment import Experiment
-    >>> experiment = Experiment("relay", num_clients=2, num_samples=100, cut=4)
-    >>> task = Task(experiment, {}, samples("digits", "mlp", 100, 0.0))
+    >>> task = Task(Experiment("relay", num_clients=2, num_samples=100, cut=4))
     >>> [len(y) for x, y in task.shares], [len(task.bottoms()[0].module), len(task.top().module)]
     ([50, 50], [4, 2])
     """
 
-    def __init__(self, experiment: Any, settings: Mapping[str, Any], data: Dataset):
-        self.data, self.settings = data, settings
+    def __init__(self, experiment: Any):
+        self.data = data = samples_of(experiment)
         self.rounds, self.batch_size = experiment.rounds, experiment.batch_size
         self.lr, self.cut, self.seed = experiment.lr, experiment.cut, experiment.seed
         self.num_clients = experiment.num_clients
         self.model = network(experiment, data).to(experiment.device)
-        self.loss_fn = read_call(experiment.loss)()
-        self.gate: Any = build(experiment.gate) if experiment.gate else None
-        self.optimizer_call = read_call(experiment.optimizer) if experiment.optimizer else None
+        self.loss_fn = experiment.loss()
+        # of their own, because a gate and a clock change as training goes on
+        self.settings: dict[str, Any] = copy.deepcopy(dict(experiment.settings))
+        self.gate: Any = copy.deepcopy(experiment.gate) or None
+        self.optimizer_call = experiment.optimizer or None
         self.names = [f"client_{k}" for k in range(experiment.num_clients)]
         rows = dealt_out(data, experiment)
         self.shares = [(data.x_train[each], data.y_train[each]) for each in rows]
         self.batches: list[Any] = [
             Batches(x, y, experiment.batch_size, seed=experiment.seed) for x, y in self.shares
         ]
+
+    @property
+    def clients(self) -> dict[str, tuple[Tensor, Tensor]]:
+        """Each client's ``(x, y)`` by its name, as the functions of federated learning take it."""
+        return dict(zip(self.names, self.shares, strict=True))
 
     @property
     def layers(self) -> nn.Sequential:
@@ -109,26 +115,42 @@ class Task:
         return Party(name, self.model, loss_fn=self.loss_fn)
 
 
-def samples(name: str, model: str, num_samples: int | None, validation: float) -> Dataset:
-    """The task's samples. The choice of those left out or held out does not depend on the seed."""
-    call = None if name.isidentifier() else read_call(name)
-    source = load if call is None else call.target
-    return chosen(source, name, model, num_samples, validation)
+def samples_of(experiment: Any) -> Dataset:
+    """The samples of an experiment, flat for a model of `_FLAT_MODELS`."""
+    model = experiment.model
+    name = model.func.__name__ if isinstance(model, partial) else model
+    return samples(
+        source_of(experiment.data),
+        name in _FLAT_MODELS,
+        experiment.num_samples,
+        experiment.validation,
+    )
+
+
+Source = tuple[Any, ...]
+
+
+def source_of(data: Any) -> Source:
+    """A function that loads data, its arguments, and its keyword arguments, as a key of a cache."""
+    if isinstance(data, partial):
+        return data.func, data.args, tuple(sorted(data.keywords.items()))
+    return load, (data,), ()
 
 
 @lru_cache(maxsize=4)
-def chosen(
-    source: Callable[..., Dataset],  # part of the cache's key: a redefined function is called again
-    name: str,
-    model: str,
-    num_samples: int | None,
-    validation: float,
-) -> Dataset:
-    """The samples for these settings; they are kept, so that equal settings load them only once."""
-    data = load(name) if source is load else read_call(name)()
+def samples(source: Source, flat: bool, num_samples: int | None, validation: float) -> Dataset:
+    """The samples for these settings; they are kept, so that equal settings load them only once.
+
+    The choice of those left out or held out does not depend on the seed.
+    """
+    function, args, keywords = source
+    data, name = (
+        function(*args, **dict(keywords)),
+        args[0] if function is load else function.__name__,
+    )
     if not isinstance(data, Dataset):
         raise TypeError(f"data={name!r} gave a {type(data).__name__}: it must give a Dataset")
-    data = data.flat() if model.partition("(")[0] in _FLAT_MODELS else data
+    data = data.flat() if flat else data
     if num_samples is None and not validation:
         return data
     total = len(data.y_train)
@@ -153,11 +175,11 @@ def network(experiment: Any, data: Dataset) -> nn.Module:
         return splitnn_mlp(data.x_train.shape[1], data.num_classes, seed=experiment.seed)
     if experiment.model == "cnn":
         return mcmahan_cnn(data.num_classes, seed=experiment.seed)
-    model = read_call(experiment.model)(seed=experiment.seed)
+    model = experiment.model(seed=experiment.seed)
     if not isinstance(model, nn.Module):
         raise TypeError(
-            f"model={experiment.model!r} returned a {type(model).__name__}: it must return an "
-            "nn.Module; for split learning an nn.Sequential, which can be cut"
+            f"model={text_of(experiment.model)!r} returned a {type(model).__name__}: it must "
+            "return an nn.Module; for split learning an nn.Sequential, which can be cut"
         )
     return model
 

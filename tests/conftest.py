@@ -6,7 +6,6 @@ import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 from jaxtyping import install_import_hook
@@ -29,15 +28,6 @@ if find_spec("hypothesis"):  # Flower's environment does without
     settings.register_profile("search", **how)  # new examples in each run
     settings.register_profile("same", derandomize=True, **how)
     settings.load_profile("same")
-
-
-@pytest.fixture
-def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The names that texts of experiments may use: what a test adds is forgotten after it."""
-    from fltoolkit_research import text
-
-    monkeypatch.setattr(text, "_NAMES", {**text._NAMES})
-    return text._NAMES
 
 
 @pytest.fixture(scope="session")

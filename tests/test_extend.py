@@ -10,39 +10,40 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from torch import nn
 
 from fltoolkit.cli import main
 from fltoolkit.codecs import Pipeline
 from fltoolkit.plots.style import summary
 from fltoolkit.testing import Conformance
 from fltoolkit_research import (
-    NULL_MODELS,
-    PROTOCOLS,
     Experiment,
     Store,
     front,
     metric_of,
     points,
+    protocols,
+    read,
     run,
 )
 
 PAGE = (Path(__file__).parents[1] / "docs" / "extend.md").read_text(encoding="utf-8")
-*MODULE, EXPERIMENT, PLOT, CLINICS, HUB, LOGGED = re.findall(
+*MODULE, EXPERIMENT, SWEEP, PLOT, CLINICS, HUB, LOGGED = re.findall(
     r"```python\n(.*?)```", PAGE, re.DOTALL
 )
 (KAPPA,) = re.findall(r"```text\n(import torchmetrics.*?)```", PAGE, re.DOTALL)
-(PLAN,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+(PLAN,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
 SAID, COMPARED, REPORTED, RUN = re.findall(r"^fltoolkit (.*)$", PAGE, re.MULTILINE)
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch, names):
-    """A folder with my_module.py and plan.yaml in it, where we are."""
+def folder(tmp_path, monkeypatch):
+    """A folder with my_module.py and plan.json in it, where we are."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "my_module", raising=False)
     (tmp_path / "my_module.py").write_text("\n".join(MODULE))
-    (tmp_path / "plan.yaml").write_text(PLAN)
+    (tmp_path / "plan.json").write_text(PLAN)
     yield tmp_path
     sys.modules.pop("my_module", None)
 
@@ -79,17 +80,21 @@ def test_the_experiment_of_the_page_runs(folder):
     again = {}
     exec(page["experiment"].to_code().replace("print(", "last = ("), again)
     assert again["last"] == last
+    exec(SWEEP, page)
+    assert [r.error for r in page["results"]] == [""] * 3
+    in_file = {e.key for e in read("plan.json", [sys.modules["my_module"]])}
+    assert {r.experiment.key for r in page["results"]} == in_file
 
 
 def test_a_codec_for_a_kind_that_gossip_never_sends_is_an_error(folder):
-    importlib.import_module("my_module")
-    own = {"protocol": "gossip", "num_clients": 2}
+    gossip = importlib.import_module("my_module").gossip
+    own = {"protocol": gossip, "num_clients": 2}
     with pytest.raises(ValueError, match=r"gossip sends model, and never 'update'"):
         Experiment(**own, codecs={"update": "Pipeline(Quantize(8))"})
     with pytest.raises(ValueError, match=r"settings\['meetings'\] = 0: give a whole number"):
         Experiment(**own, settings={"meetings": 0})
     with pytest.raises(ValueError, match="gossip needs at least 2"):
-        Experiment("gossip")
+        Experiment(gossip)
     with pytest.raises(ValueError, match=r"the settings of gossip are meetings"):
         Experiment(**own, settings={"neighbours": 2})
 
@@ -103,17 +108,18 @@ def test_the_page_lists_all_settings_and_protocols():
     table = re.findall(
         r"^\| `(\w+)` \| (`?\w+.*?) \| (.*) \|$", PAGE.split("its settings |")[1], re.M
     )
-    protocols = {**PROTOCOLS, **NULL_MODELS}
-    for name, sends, settings in table[: len(protocols)]:
-        known = protocols.pop(name)
+    names = {*protocols.__all__}
+    for name, sends, settings in table[: len(names)]:
+        known = getattr(protocols, name)
+        names.remove(name)
         assert re.findall(r"`(\w+)`", sends) == list(known.sends)
         assert re.findall(r"`(\w+)`", settings) == list(known.settings)
-    assert not protocols
+    assert not names
 
 
 def test_without_the_module_the_error_says_how_to_name_it(folder, capsys):
     assert main(["run", *words(RUN)[3:]]) == 2
-    assert "protocol='gossip': choose one of split" in (err := capsys.readouterr().err)
+    assert "protocol='gossip': choose one of alone" in (err := capsys.readouterr().err)
     assert "--import MODULE" in err
 
 
@@ -145,27 +151,18 @@ def test_from_the_plan_to_the_plot(folder, capsys):
 @pytest.mark.slow
 def test_worker_processes_know_it_too(folder):
     assert main(words(SAID)) == 0
-    with Store("plan.db") as store:
-        assert [r.error for r in store.results()] == [""] * 3
+    modules = [importlib.import_module("my_module")]
+    assert [r.error for r in Store("plan.jsonl", modules).results()] == [""] * 3
 
 
 @pytest.mark.later
 def test_clinics_are_clients(folder):
-    importlib.import_module("my_module")
     page = {}
-    exec(
-        "import torch\nfrom fltoolkit.data import Dataset\nfrom fltoolkit_research import allow",
-        page,
-    )
+    exec("import torch\nfrom fltoolkit.data import Dataset", page)
     exec(CLINICS, page)
     rows = [f"{['north', 'south', 'west'][k % 3]},{k % 2},{k},{-k}" for k in range(60)]
     Path("clinics.csv").write_text("\n".join(["clinic,ill,age,weight", *rows]))
-    own = {
-        "data": "my_clinics()",
-        "loss": "CrossEntropyLoss()",
-        "rounds": 1,
-        "metric": "perplexity",
-    }
+    own = {"data": page["my_clinics"], "loss": nn.CrossEntropyLoss, "rounds": 1, "metric": "auroc"}
     Path("homes.csv").write_text(re.findall(r"```text\n(client,.*?)```", PAGE, re.DOTALL)[0])
     experiment = Experiment(
         "fedavg", num_clients=3, partition="owners", lines="read_lines('homes.csv')", **own
@@ -197,9 +194,10 @@ def test_a_model_and_a_data_set_of_the_hub(folder, monkeypatch):
     )
     page = {}
     exec("import torch\nfrom torch import nn\nfrom fltoolkit.data import Dataset", page)
-    exec("from fltoolkit.models import seeded\nfrom fltoolkit_research import allow", page)
+    exec("from fltoolkit.models import seeded", page)
     exec(HUB, page)
-    how = {"data": "reviews()", "model": "tiny_bert()", "loss": "CrossEntropyLoss()", "lr": 0.1}
+    how = {"data": page["reviews"], "model": page["tiny_bert"], "loss": nn.CrossEntropyLoss}
+    how |= {"lr": 0.1}
     first, *_, last = run(Experiment("fedavg", num_clients=4, rounds=3, batch_size=4, **how))
     assert last["loss"] < first["loss"]
     assert last["nbytes"] > 0

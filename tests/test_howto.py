@@ -32,12 +32,13 @@ class TestOneBit(Conformance):
 
 @pytest.mark.later
 def test_the_row_that_sends_the_data(tmp_path):
-    (rows,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    plan = tmp_path / "plan.yaml"
-    how = "{num_clients: 4, num_samples: 100, rounds: 1, lr: 0.1}"
-    plan.write_text(f"defaults: {how}\nexperiments:\n- {{protocol: fedavg}}\n{rows}")
+    (rows,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    plan = tmp_path / "plan.json"
+    how = '{"num_clients": 4, "num_samples": 100, "rounds": 1, "lr": 0.1}'
+    first = '{"protocol": "fedavg"}'
+    plan.write_text(f'{{"defaults": {how}, "experiments": [{first}, {rows}]}}')
     averaged, sent, alone = read(plan)
-    assert sent.codecs == {"samples": repr(lossless()), "labels": repr(lossless())}
+    assert sent.codecs == {"samples": lossless(), "labels": lossless()}
     few = run(sent)[-1]
     assert few["nbytes"] == few["nbytes_samples_up"] + few["nbytes_labels_up"] < 4000
     assert run(alone)[-1]["nbytes"] == 0
@@ -45,20 +46,20 @@ def test_the_row_that_sends_the_data(tmp_path):
 
 
 @pytest.mark.slow
-def test_all_of_it_in_two_files(tmp_path, monkeypatch, capsys, names):
+def test_all_of_it_in_two_files(tmp_path, monkeypatch, capsys):
     """As docs/for_researchers.md has them: a stage that passes the suite, a plan and a report."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     page = (ROOT / "docs" / "for_researchers.md").read_text(encoding="utf-8")
     (mine,), (plan,) = (
-        re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "yaml")
+        re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("python", "json")
     )
     Path("mine.py").write_text(mine)
-    Path("plan.yaml").write_text(plan.replace("rounds: 40", "rounds: 2"))
+    Path("plan.json").write_text(plan.replace('"rounds": 40', '"rounds": 2'))
     Path("test_mine.py").write_text(SUITE)
     passed = subprocess.run([sys.executable, "-m", "pytest", "-q", "test_mine.py"], check=False)
     assert passed.returncode == 0
-    assert main(["sweep", "plan.yaml", "--import", "mine"]) == 0
+    assert main(["sweep", "plan.json", "--import", "mine"]) == 0
     out = capsys.readouterr().out
     rows = {line.split(" | ")[0].lstrip("| "): line for line in out.splitlines() if line[:1] == "|"}
     for name in ("float32", "mine", "top-k", "send the data", "each owner alone, mean"):
@@ -92,14 +93,14 @@ def test_stop_and_go_on(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_gate_of_ones_own(capsys, monkeypatch, tmp_path, names):
+def test_a_gate_of_ones_own(capsys, monkeypatch, tmp_path):
     page: dict = {"__name__": "docs_howto"}
     exec("from fltoolkit_research import Experiment\n" + GATE, page)
     assert capsys.readouterr().out == "AAABC\n"
     exec(EXPERIMENT, page)
     last = page["last"]
     assert last["steps_a"] > 0 < last["steps_b"] + last["steps_c"]
-    assert page["gated"].gate == "WhileItFalls(factor=0.9, every=5)"
+    assert repr(page["gated"].gate) == "WhileItFalls(factor=0.9, every=5)"
     monkeypatch.chdir(tmp_path)
     exec(PAPER, page)
     assert b"/Type3" not in Path("front.pdf").read_bytes()

@@ -60,6 +60,7 @@ from fltoolkit_research import codecs as more_codecs
 from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.intervals import interval
 from fltoolkit_research.plots.placing import beside
+from fltoolkit_research.text import modules_of
 
 ROOT = Path(__file__).parents[1]
 EXPLORE = ROOT / "docs" / "explore"
@@ -130,8 +131,8 @@ def methods_of(results: Sequence[Any], num_test: int) -> list[dict[str, Any]]:
     methods: dict[str, dict[str, Any]] = {}
     for result in results:
         e = result.experiment
-        federated, null = e.protocol == "fedavg", pareto_report.is_null(result)
-        if e.protocol == "nothing":
+        federated, null = e.protocol.name == "fedavg", pareto_report.is_null(result)
+        if e.protocol.name == "nothing":
             continue
         baseline = pareto.BASELINE_FEDERATED if federated else pareto.BASELINE_SPLIT
         method = {
@@ -206,15 +207,36 @@ def code(experiment: Experiment) -> str:
 
     Its name is left out as well: the page shows it above the code.
     """
-    text = replace(experiment, name="").to_code()
-    for each in (*experiment.codecs.values(), *experiment.settings.values(), experiment.gate):
-        if isinstance(each, str) and each:
-            text = text.replace(repr(each), repr(short(each)))
-    if experiment.protocol in NULL_MODELS:  # a reader sees where the null rows are
-        text = text.replace("import Experiment", "import NULL_MODELS, Experiment")
-        protocol = f"protocol={experiment.protocol!r}"
-        text = text.replace(protocol, f"protocol=NULL_MODELS[{experiment.protocol!r}]")
-    return text.replace("'", '"')
+    experiment = replace(experiment, name="")
+    values = experiment.to_dict()
+    for key in [key for key in ("codecs", "settings") if key in values]:
+        texts = values[key]
+        values |= {key: {k: short(v) if isinstance(v, str) else v for k, v in texts.items()}}
+    values |= {"gate": short(values["gate"])} if "gate" in values else {}
+    own = sorted(modules_of(experiment.codecs) | modules_of(experiment.settings))
+    if Experiment.from_dict(values, pareto_report.MODULES).key != experiment.key:
+        raise ValueError(f"{experiment.title}: its short form is another experiment: {values}")
+    lines, null = [], experiment.protocol.name in NULL_MODELS and not own
+    for key, value in values.items():
+        name = f"{key!r}: " if own else f"{key}="
+        if key == "protocol" and null:  # a reader sees where the null rows are
+            lines.append(f"    {name}NULL_MODELS[{value!r}],\n")
+        elif isinstance(value, dict) and value:
+            inner = "".join(f"        {name!r}: {each!r},\n" for name, each in value.items())
+            lines.append(f"    {name}{{\n{inner}    }},\n")
+        else:
+            lines.append(f"    {name}{value!r},\n")
+    if own:
+        imports = "".join(f"import {each}\n" for each in own)
+        return (
+            f"{imports}from fltoolkit_research import Experiment, run\n\n"
+            f"experiment = Experiment.from_dict({{\n{''.join(lines)}}}, "
+            f"modules=[{', '.join(own)}])\nprint(run(experiment)[-1])\n"
+        ).replace("'", '"')
+    return (
+        f"from fltoolkit_research import {'NULL_MODELS, ' if null else ''}Experiment, run\n\n"
+        f"experiment = Experiment(\n{''.join(lines)})\nprint(run(experiment)[-1])\n"
+    ).replace("'", '"')
 
 
 def short(text: str) -> str:
@@ -224,7 +246,7 @@ def short(text: str) -> str:
         def visit_Call(self, node: ast.Call) -> ast.Call:
             self.generic_visit(node)
             name = ast.unparse(node.func)
-            rooms = (codecs, more_codecs, gates, pooled)
+            rooms = (codecs, gates, more_codecs, pooled, *pareto_report.MODULES)
             known = inspect.signature(next(getattr(r, name) for r in rooms if hasattr(r, name)))
             node.keywords = [
                 each

@@ -63,10 +63,9 @@ def runs() -> None:
 
 
 def a_sweep() -> None:
-    (STORED / "sweep.sqlite").unlink(missing_ok=True)
-    experiments = read(STORED / "experiments.yaml")
-    with Store(STORED / "sweep.sqlite") as store:
-        results = sweep(experiments, store=store, progress=False)
+    (STORED / "sweep.jsonl").unlink(missing_ok=True)
+    experiments = read(STORED / "experiments.json")
+    results = sweep(experiments, store=Store(STORED / "sweep.jsonl"), progress=False)
     assert not any(result.error for result in results)
     write("keys.json", {f"{e.name}, seed {e.seed}": e.key for e in experiments})
 

@@ -27,7 +27,7 @@ notebook = nbformat.read("course/00_start_here.ipynb", as_version=4)
 nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
 print("notebook 00 has run with fltoolkit", fltoolkit.__version__)
 """
-SWEEP = "experiments: [{name: one pass, protocol: split, rounds: 1, num_samples: 200}]\n"
+SWEEP = '[{"name": "one pass", "protocol": "split", "rounds": 1, "num_samples": 200}]'
 
 
 def main() -> None:
@@ -56,9 +56,9 @@ def main() -> None:
         run(fltoolkit, "course", "course", "--no-open")
         run(python, "-c", TOUR)
         say("notebook 00 was run")
-        (there / "one.yaml").write_text(SWEEP, encoding="utf-8")
-        run(fltoolkit, "sweep", "one.yaml")
-        run(fltoolkit, "compare", "one.db")
+        (there / "one.json").write_text(SWEEP, encoding="utf-8")
+        run(fltoolkit, "sweep", "one.json")
+        run(fltoolkit, "compare", "one.jsonl")
         say("a sweep was run: all is well")
 
 

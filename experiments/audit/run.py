@@ -5,7 +5,6 @@ measured again, so an interrupted audit goes on where it was.
 """
 
 import importlib.util
-import json
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ import torch
 
 from experiments.audit.claim import Claim, Finding, Measure, Runs, Values, Verdict
 from experiments.audit.measures import measure
-from experiments.runs import read
+from experiments.runs import add, read
 from fltoolkit_research import Experiment
 
 CLAIMS = Path(__file__).parent / "claims"
@@ -74,9 +73,7 @@ def audit(claims: Mapping[str, Claim], path: Path = RESULTS) -> Iterator[str]:
             **{"key": key(name, claim, measured, seed), "claim": name, "measure": measured},
             **{"seed": seed, "seconds": seconds, "values": values},
         }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        add(path, line)
         numbers = ", ".join(f"{k} {v:,.6g}" for k, v in values.items())
         yield f"{name}: {measured}, seed {seed}: {numbers} ({seconds} s)"
 

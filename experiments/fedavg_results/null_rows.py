@@ -70,8 +70,8 @@ def results(split: str) -> list[Result]:
     """What is there of one partition; owners are two results a seed: their mean, and the worst."""
     kept = read_kept(KEPT)
     own = [r for r in kept if r.experiment.partition == PARTITIONS[split]]
-    sent = [r for r in kept if r.experiment.protocol == "pooled"]
-    nothing = [r for r in own if r.experiment.protocol == "nothing"]
+    sent = [r for r in kept if r.experiment.protocol.name == "pooled"]
+    nothing = [r for r in own if r.experiment.protocol.name == "nothing"]
     return [*sent, *nothing, *all_owners(own, OWNERS)]
 
 

@@ -22,6 +22,7 @@ from experiments.pareto.settings import (
     TASKS,
     experiments,
 )
+from experiments.replications import distill, jpeg, shrink
 from experiments.runs import Runs, differences, gain_of, gain_words, share_ci, write_between
 from experiments.tables import markdown
 from fltoolkit import plots
@@ -51,6 +52,8 @@ REFERENCES = {BASELINE_FEDERATED, BASELINE_SPLIT, "SplitFed, Float8", SEND, ONE_
 SAME = ", as IID"
 """A row of runs whose owners had other samples: the receiver got the same ones."""
 CURVE = ("round", "nbytes", "accuracy")  # of each record; of the last one all is kept
+MODULES = (distill, jpeg, shrink)
+"""Where what is stored has names that are not those of the package."""
 Parts = dict[tuple[str, str], list[Result]]  # by data and "IID" or "non-IID"
 
 
@@ -102,8 +105,9 @@ def _read(path: Path, written: int) -> tuple[Result, ...]:
         kept = json.loads(line)
         curve = [dict(zip(CURVE, row, strict=True)) for row in kept["curve"]]
         history = History([*curve[:-1], kept["last"]])
-        found.append(Result(Experiment.from_dict(kept["settings"]), history, "", kept["seconds"]))
-    return tuple(found)
+        experiment = Experiment.from_dict(kept["settings"], MODULES)
+        found.append(Result(experiment, history, "", kept["seconds"]))
+    return found
 
 
 def parts_of(results: Iterable[Result]) -> Parts:
@@ -154,7 +158,7 @@ def more_seeds(data: str, results: Iterable[Result]) -> Iterator[str]:
 
 def is_null(result: Result) -> bool:
     """Whether this is a run of a null row."""
-    return result.experiment.protocol in NULL_MODELS
+    return result.experiment.protocol.name in NULL_MODELS
 
 
 def _whole(results: list[Result]) -> list[Result]:
@@ -176,10 +180,10 @@ def _null_rows(key: tuple[str, str], parts: Parts) -> list[Result]:
     if key[1] != "IID":
         for r in parts.get((key[0], "IID"), []):
             e = r.experiment
-            all_samples = e.protocol == "pooled" and "num_kept" not in e.settings
+            all_samples = e.protocol.name == "pooled" and "num_kept" not in e.settings
             if all_samples and e.name not in names:
                 found.append(r._replace(experiment=replace(e, name=e.name + SAME)))
-    rest = [r for r in found if r.experiment.protocol != "alone"]
+    rest = [r for r in found if r.experiment.protocol.name != "alone"]
     return [*rest, *all_owners(found, NUM_CLIENTS)]
 
 
@@ -187,7 +191,7 @@ def all_owners(results: Iterable[Result], count: int) -> list[Result]:
     """For each seed with so many runs of single owners: their mean, and the worst of them."""
     owners: dict[int, list[Result]] = {}
     for r in results:
-        if r.experiment.protocol == "alone":
+        if r.experiment.protocol.name == "alone":
             owners.setdefault(r.experiment.seed, []).append(r)
     whole = [mine for _, mine in sorted(owners.items()) if len(mine) == count]
     return [combined for mine in whole for combined in of_all_owners(mine)]
@@ -253,7 +257,7 @@ def main_table(results: Sequence[Result], target: float, data: str) -> str:
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for p, reference_name, gains, star in rows:
-        protocol = p.experiment.protocol
+        protocol = p.experiment.protocol.name
         family = BASELINE_FEDERATED if protocol == "fedavg" else BASELINE_SPLIT
         reference = None if protocol in NULL_MODELS else base.get(family)
         float32 = ends.get(family, {}) if reference and p.name != family else {}

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from experiments.null_rows import COMMONEST, MODEL_BACK, ONE_BIT, SEND, UNTRAINED, bits, sent_in
+from experiments.replications.distill import distilled, prototypes
+from experiments.replications.jpeg import Jpeg
+from experiments.replications.shrink import Shrink
 from fltoolkit.codecs import Codec, ErrorFeedback, Float8, Only, Pipeline, Quantize, TopK
 from fltoolkit.split import AlwaysA, BudgetGate, FreezeAfter, LossGate, Periodic
 from fltoolkit_research import Experiment, num_steps
@@ -22,7 +25,6 @@ from fltoolkit_research.codecs import (
     SameMask,
     Sign,
 )
-from fltoolkit_research.pooled import Jpeg, Shrink
 
 NUM_CLIENTS, CUT_WIDTH = 10, 640
 SAMPLES = {"digits": 1437, "mnist": 60_000}
@@ -211,7 +213,7 @@ def null_rows(task: Task, partition: str) -> Iterator[Experiment]:
     yield sent(ONE_BIT, bits(1))
     yield sent(f"{ONE_BIT}, a quarter of it at random", bits(1), num_kept=SAMPLES[task.data] // 4)
     yield longer(sent(ONE_BIT, bits(1)))
-    yield sent(f"{words} prototypes, 2 bits per pixel", bits(2), num_kept=few, choose="prototypes")
+    yield sent(f"{words} prototypes, 2 bits per pixel", bits(2), num_kept=few, choose=prototypes)
     yield sent(f"{SEND}, 2 bits per pixel", bits(2))
     yield sent(f"{SEND}, 4 bits per pixel", bits(4))
     quarter = sent_in(Shrink(2), Quantize(2))
@@ -225,7 +227,7 @@ def null_rows(task: Task, partition: str) -> Iterator[Experiment]:
         f"{words} distilled samples, 4 bits per pixel",
         bits(4),
         num_kept=few,
-        choose="distilled",
+        choose=distilled,
     )
 
 

@@ -22,6 +22,7 @@ from statistics import mean
 import fltoolkit_research as research
 from experiments.null_rows import ALONE, megabytes, times
 from experiments.pareto.report import (
+    MODULES,
     Parts,
     beside_alone,
     ends_of,
@@ -113,15 +114,15 @@ def with_rate(e: Experiment, factor: float) -> Experiment:
 
 def rate_of(e: Experiment) -> float:
     """The learning rate of an experiment: of SGD, or of its optimizer."""
-    return float(e.optimizer.partition("lr=")[2].rstrip(")")) if e.optimizer else e.lr
+    return float(e.optimizer.keywords["lr"]) if e.optimizer else e.lr
 
 
 def trial(e: Experiment) -> Experiment:
     """The experiment on held-out training samples; a byte budget becomes as much smaller."""
     e = replace(e, validation=HELD_OUT)
-    if not e.gate.startswith("BudgetGate"):
+    if not isinstance(e.gate, BudgetGate):
         return e
-    nbytes = round((1 - HELD_OUT) * build(e.gate).nbytes)
+    nbytes = round((1 - HELD_OUT) * e.gate.nbytes)
     return replace(e, gate=BudgetGate(nbytes, num_steps(e)))
 
 
@@ -130,11 +131,12 @@ def without_entropy(e: Experiment) -> Experiment:
 
     This changes bytes and no accuracy, unless a byte budget decides what is sent.
     """
-    if e.gate.startswith("BudgetGate"):
+    if isinstance(e.gate, BudgetGate):
         return e
-    return replace(
-        e, codecs={k: text.replace(", ContextEntropy()", "") for k, text in e.codecs.items()}
-    )
+    texts = {
+        kind: repr(codec).replace(", ContextEntropy()", "") for kind, codec in e.codecs.items()
+    }
+    return replace(e, codecs={kind: build(text, MODULES) for kind, text in texts.items()})
 
 
 def method_of(e: Experiment) -> str:
@@ -148,7 +150,9 @@ def methods(data: str) -> dict[str, list[Experiment]]:
     plan, found = PLANS[data], dict[str, list[Experiment]]()
     for e in experiments(data, [0], plan.parts):
         name = method_of(e)
-        if e.protocol != "nothing" and (not plan.only or name.rpartition(" (")[0] in plan.only):
+        if e.protocol.name != "nothing" and (
+            not plan.only or name.rpartition(" (")[0] in plan.only
+        ):
             found.setdefault(name, []).append(e)
     return found
 
@@ -204,7 +208,7 @@ def results(
             if name in factors:
                 yield from ((Row(e, factors[name], choosing=False), seed) for e in mine)
         for e in experiments(data, [0], plan.parts):
-            if e.protocol == "nothing":
+            if e.protocol.name == "nothing":
                 yield Row(e, 1, choosing=False), seed
 
 
@@ -331,11 +335,11 @@ def results_table(data: str, runs: Sequence[research.Result]) -> str:
     ]
     for p, reference, gains, star in compared(runs):
         e = p.experiment
-        null = e.protocol in NULL_MODELS
-        family = BASELINE_FEDERATED if e.protocol == "fedavg" else BASELINE_SPLIT
+        null = e.protocol.name in NULL_MODELS
+        family = BASELINE_FEDERATED if e.protocol.name == "fedavg" else BASELINE_SPLIT
         cells = [
             f"**{p.name}**" if null else p.name,
-            "" if e.protocol == "nothing" else f"{rate_of(e):g}",
+            "" if e.protocol.name == "nothing" else f"{rate_of(e):g}",
             share_ci([100 * value for value in p.values.values()]),
             gain_words([100 * g for g in gains], p.num_seeds if reference else 0),
             "" if null or p.name == family else gain_of(ends[p.name], ends.get(family, {})),

@@ -9,4 +9,7 @@ Each is one file, which stands on the package as a file of your own would. Not i
     gossip      no server: a random partner, or a few random values of all, averaged
     decoupled_momentum  momentum of which only the fast part is sent
     zeroth_order  seeds and scalars in place of gradients
+    distill     prototypes by k-means, and distilled samples
+    jpeg        images as JPEG files
+    shrink      fewer pixels
 """

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from experiments.leakage.run import dataset
 from experiments.leakage.settings import TASKS
+from experiments.replications.shrink import Shrink
 from experiments.replications.updates import (
     inputs_from_update,
     match_samples,
@@ -29,7 +30,7 @@ from fltoolkit.federated import Local, fedavg
 from fltoolkit.trees import Tree
 from fltoolkit_research.codecs import STC, ContextEntropy, Difference
 from fltoolkit_research.leakage import Listener, explained_variance, train_decoder
-from fltoolkit_research.pooled import Shrink, lossless, lossless_nbytes, pool
+from fltoolkit_research.pooled import lossless, lossless_nbytes, pool
 
 TASK = TASKS["mnist"]
 NUM_OWNERS, ROUNDS = 10, 20

@@ -39,7 +39,7 @@ def describe_point(results: Iterable[Result], name: str) -> str:
     if name not in found:
         raise KeyError(f"no setting {name!r}; the settings are {sorted(found)}")
     point, last = found[name], groups(results)[name][0].history[-1]
-    value = point.experiment.measured.words(point.value)
+    value = point.experiment.metric.words(point.value)
     lines = [
         f"{name}: {value} for {amount('nbytes', point.nbytes)}, "
         f"{point.num_seeds} seed{'s' * (point.num_seeds > 1)}"
@@ -120,7 +120,7 @@ class TradeoffPanel:
         found = points(self.results)
         chosen = next(point for point in with_places(found) if point.name == self.selected)
         place = chosen.nbytes / byte_unit(max(point.nbytes for point in found))[1]
-        value = chosen.experiment.measured.scale * chosen.value
+        value = chosen.experiment.metric.scale * chosen.value
         ax.plot(place, value, "o", markersize=16, markerfacecolor="none", markeredgecolor=INK)
         return picture(ax.figure.canvas.figure, self.sentence)
 

@@ -130,7 +130,7 @@ def plot_values(report: CodecReport) -> Graphic:
     """Histograms of the values before and after the codec, with logarithmic counts.
 
     >>> import torch
-    >>> from fltoolkit.codecs.quantize import Sign
+    >>> from fltoolkit_research.codecs.scales import Sign
     >>> drawn = plot_values(describe_codec(torch.randn(100), Pipeline(Sign())))
     >>> drawn.title.split(":")[0], drawn.width
     ('wide grey bars', 450)

@@ -199,7 +199,7 @@ def with_places(found: Sequence[Point]) -> list[Point]:
 
 def look(point: Point) -> tuple[str, str]:
     """The shape and the colour of a point, by its protocol."""
-    return SHAPES.get(point.experiment.protocol, OTHER)
+    return SHAPES.get(point.experiment.protocol.name, OTHER)
 
 
 def named_by_default(found: Sequence[Point]) -> set[str]:

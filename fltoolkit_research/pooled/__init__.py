@@ -7,10 +7,7 @@ them: pooled or centralized training. It leaks everything, and it often sends fe
 methods that leak less. Read the room in this order:
 
     compressors  samples as bytes: a table of their values, the smallest of four compressors
-    shrink       fewer pixels
-    jpeg         images as JPEG files
-    choose       fewer samples: random ones, or prototypes by k-means
-    distill      a few made-up samples that stand for an owner's real ones
+    choose       fewer samples: random ones
     protocol     samples go through the channel, then one party trains
     times        how many times the compressed data a training has sent
 """

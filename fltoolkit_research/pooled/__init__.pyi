@@ -1,12 +1,8 @@
 from .choose import at_random as at_random
-from .choose import prototypes as prototypes
 from .compressors import Distinct as Distinct
 from .compressors import Smallest as Smallest
 from .compressors import lossless as lossless
-from .distill import distilled as distilled
-from .jpeg import Jpeg as Jpeg
 from .protocol import pool as pool
-from .shrink import Shrink as Shrink
 from .times import beside_the_data as beside_the_data
 from .times import lossless_nbytes as lossless_nbytes
 from .times import times_the_data as times_the_data

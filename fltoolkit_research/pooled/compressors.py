@@ -13,6 +13,7 @@ Of the bytes that `Smallest` makes of one entry, the first says how to read the 
 import bz2
 import lzma
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -43,7 +44,6 @@ from fltoolkit.codecs.stage import (
 from fltoolkit.wire import Reader, WireError, varint
 from fltoolkit_research.codecs.contexts import ContextEntropy
 from fltoolkit_research.codecs.narrow import Narrow
-from fltoolkit_research.pooled.shrink import side_of_square
 
 ENTROPY, PREDICTED, LZMA, BZ2 = range(4)
 # with more than twice TRIED symbols, all methods are tried on the first TRIED of them; those whose
@@ -212,6 +212,12 @@ def _expand(method: int, payload: bytes, nbytes: int) -> bytes:
     if len(whole) != nbytes:
         raise WireError(f"expected {nbytes} bytes of symbols, found {len(whole)}")
     return whole
+
+
+def side_of_square(shape: Sequence[int]) -> int:
+    """The pixels in a row of square images [samples, pixels]; 0 if the shape has none."""
+    length = math.isqrt(shape[1]) if len(shape) == 2 else 0
+    return length if length and length**2 == shape[1] else 0
 
 
 def _row(shape: tuple[int, ...] | torch.Size) -> int:

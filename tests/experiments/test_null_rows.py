@@ -130,7 +130,7 @@ def test_the_sizes_of_the_data_are_those_of_today() -> None:
 
 
 def test_owners_together_are_their_mean_and_the_worst() -> None:
-    alone = [e for e in experiments("digits", range(1), ["IID"]) if e.protocol == "alone"]
+    alone = [e for e in experiments("digits", range(1), ["IID"]) if e.protocol.name == "alone"]
     found = [
         Result(e, History([{"round": 1, "nbytes": 0, "accuracy": 0.5 + k / 100}]), "", 1.0)
         for k, e in enumerate(alone)

@@ -18,7 +18,7 @@ from fltoolkit.codecs import Entropy, Pipeline, Quantize
 from fltoolkit.data import load, partition_iid
 from fltoolkit.federated import Local
 from fltoolkit.models import splitnn_mlp
-from fltoolkit_research import Experiment, allow, run
+from fltoolkit_research import Experiment, run
 from fltoolkit_research.federated import muon_for
 
 HOW = {"num_samples": 192, "num_clients": 4, "rounds": 2, "batch_size": 32, "lr": 0.05, "seed": 3}
@@ -55,12 +55,11 @@ CASES = {  # settings of the experiment, and of the call that is the same
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", CASES, ids=str)
-def test_an_experiment_is_the_function_called_directly(protocol, names):
+def test_an_experiment_is_the_function_called_directly(protocol):
     settings, (train, how) = CASES[protocol]
     kind = "model" if protocol is NOLOCO else "update"
     codecs = {} if protocol is DECOMFL else {kind: Pipeline(Quantize(8), Entropy())}
-    allow(protocol)
-    history = run(Experiment(protocol.name, settings=settings, codecs=codecs, **HOW))
+    history = run(Experiment(protocol, settings=settings, codecs=codecs, **HOW))
 
     model, data = splitnn_mlp(64, 10, seed=3), load("digits").flat()
     first = {n: t.clone() for n, t in model.state_dict().items()}
@@ -78,13 +77,12 @@ def test_an_experiment_is_the_function_called_directly(protocol, names):
     assert history.column("round") == [1, 2]
 
 
-def test_what_does_not_fit_is_said_at_once(names):
+def test_what_does_not_fit_is_said_at_once():
     for protocol, more, why in (
         (DION, {}, "dion needs settings"),
         (DION, {"settings": {"rank": 2}, "optimizer": "Adam(lr=0.1)"}, "no optimizer"),
         (DECOMFL, {"optimizer": "Adam(lr=0.1)"}, "Leave both out"),
         (NOLOCO, {"evaluations": 2}, "tested once"),
     ):
-        allow(protocol)
         with pytest.raises(ValueError, match=why):
-            Experiment(protocol.name, num_clients=4, **more)
+            Experiment(protocol, num_clients=4, **more)

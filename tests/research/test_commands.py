@@ -1,5 +1,6 @@
 """The command line: run, sweep, compare, report."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -9,28 +10,27 @@ from pathlib import Path
 import pytest
 import torch
 
-import fltoolkit_research as research
 from fltoolkit.cli import commands, main
 from fltoolkit.data import Dataset
 from fltoolkit.history import History
 from fltoolkit_contest import commands as cup_commands
 from fltoolkit_contest import referee, tracks
-from fltoolkit_research import NULL_MODELS, Experiment, Result, Store, allow
+from fltoolkit_research import Experiment, Result, Store, protocols
 from fltoolkit_research.commands import PROTOCOL_LINES, _nbytes
+
+TINY = {"num_samples": 64, "rounds": 1}
 
 
 @pytest.mark.slow
 def test_from_a_file_to_a_page(tmp_path, capsys):
-    file = tmp_path / "plan.yaml"
-    file.write_text(
-        "defaults: {num_samples: 64, rounds: 1}\n"
-        "experiments:\n- {name: plain}\n- {name: diverges, lr: 1.0e+30}\n"
-    )
+    file = tmp_path / "plan.json"
+    plans = [{"name": "plain"}, {"name": "diverges", "lr": 1e30}]
+    file.write_text(json.dumps({"defaults": TINY, "experiments": plans}))
     assert main(["sweep", str(file)]) == 1
     out, err = capsys.readouterr()
     assert "| plain |" in out
     assert "failed: diverges, seed 0: FloatingPointError" in err
-    store = tmp_path / "plan.db"
+    store = tmp_path / "plan.jsonl"
     assert len(Store(store)) == 2
     assert main(["compare", str(store), "--target", "0.01", "--budget", "1MB"]) == 0
     assert "accuracy within 1.0 MB" in capsys.readouterr().out
@@ -41,46 +41,45 @@ def test_from_a_file_to_a_page(tmp_path, capsys):
 OWN_CODEC = Path(__file__).parents[1] / "own_codec.py"
 
 
-def test_a_codec_of_ones_own(tmp_path, capsys, monkeypatch, names):
+def test_a_codec_of_ones_own(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     shutil.copy(OWN_CODEC, tmp_path)
-    plan = ["- {num_samples: 64, rounds: 1}"]
-    plan += ["- {num_samples: 64, rounds: 1, codecs: {gradients: Pipeline(Nothing())}}"]
-    Path("plan.yaml").write_text("\n".join(plan))
-    assert main(["sweep", "plan.yaml"]) == 2
+    codecs = {"gradients": "Pipeline(Nothing())"}
+    Path("plan.json").write_text(json.dumps([TINY, {**TINY, "codecs": codecs}]))
+    assert main(["sweep", "plan.json"]) == 2
     assert "--import MODULE" in capsys.readouterr().err
-    assert main(["sweep", "plan.yaml", "--import", "own_codec"]) == 0
+    assert main(["sweep", "plan.json", "--import", "own_codec"]) == 0
     assert "Pipeline(Nothing())" in capsys.readouterr().out
-    del names["Nothing"]  # as in a new process
-    assert main(["compare", "plan.db"]) == 0
+    assert main(["compare", "plan.jsonl", "--import", "own_codec"]) == 0
+    assert "Pipeline(Nothing())" in capsys.readouterr().out
+    assert main(["compare", "plan.jsonl"]) == 0
     out, err = capsys.readouterr()
     assert "| split |" in out
-    assert "plan.db: 1 of 2 experiments are left out" in err
-    assert err.index("--import MODULE") < err.index("Known names")
+    assert "plan.jsonl: 1 of 2 experiments are left out" in err
+    assert "--import MODULE" in err
 
 
 @pytest.mark.later
-def test_seeds_are_a_list_and_other_code_is_said(tmp_path, capsys, monkeypatch):
+def test_seeds_are_a_list_and_another_version_is_named(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("plan.json").write_text('{"num_samples": 64, "rounds": 1, "seeds": [0, 1]}')
+    Path("plan.json").write_text(json.dumps({**TINY, "seeds": [0, 1]}))
     assert main(["sweep", "plan.json", "--seeds", "41", "42", "43"]) == 0
-    with Store("plan.db") as store:
-        assert [r.experiment.seed for r in store.results()] == [41, 42, 43]
-        old = store.results()[0]._replace(code="0.1.9+01234567")
-        store.add(old)
-    assert main(["compare", "plan.db"]) == 0
+    store = Store("plan.jsonl")
+    assert [r.experiment.seed for r in store.results()] == [41, 42, 43]
+    store.add(store.results()[0]._replace(code="0.1.9"))
+    assert main(["compare", "plan.jsonl"]) == 0
     out, err = capsys.readouterr()
-    assert "split, code='0.1.9+01234567'" in out
-    assert "several versions of the code made these results: 0.1.9+01234567 (1 runs)" in err
+    assert "split, code='0.1.9'" in out
+    assert "several versions of fltoolkit made these results: 0.1.9 (1 runs)" in err
     assert main(["sweep", "plan.json", "--seeds", "41"]) == 0
-    assert "several versions" not in capsys.readouterr().err, "a sweep takes what this code made"
+    assert "several versions" not in capsys.readouterr().err, "a sweep takes what this one made"
 
 
 def test_budgets_are_numbers_with_a_unit(capsys):
     assert _nbytes(".5 kB") == 500
     with pytest.raises(SystemExit):
-        main(["compare", "x.db", "--budget", "1.2.3MB"])
+        main(["compare", "x.jsonl", "--budget", "1.2.3MB"])
     assert "'1.2.3MB': write a number with B" in capsys.readouterr().err
 
 
@@ -89,15 +88,15 @@ def test_run_says_what_it_does(capsys):
     assert main(["run", *words, "codecs.update=Pipeline(Quantize(4))"]) == 0
     assert re.search(r"round +1\.00 +accuracy", capsys.readouterr().out)
     assert main(["run", *words, "--print"]) == 0
-    assert "local_steps: 1" in capsys.readouterr().out
+    assert '"local_steps": 1' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["run", "protocol=fedavgg"], "choose one of split"),
-        (["run", "nothing.yaml"], "nothing.yaml"),
-        (["compare", "nothing.db"], "Make one with fltoolkit sweep"),
+        (["run", "protocol=fedavgg"], "choose one of alone"),
+        (["run", "nothing.json"], "nothing.json"),
+        (["compare", "nothing.jsonl"], "Make one with fltoolkit sweep"),
         (["run", "lr=fast"], "lr='fast' is a str"),
         (["run", "protocol=fedavg", "settings.masked=no"], "['masked'] = 'no': give True or False"),
         (["run", "--import", "not_there"], "Go to the folder of not_there.py, or set PYTHONPATH"),
@@ -130,7 +129,7 @@ def test_no_help_imports_torch():
 
 def test_what_help_says_without_an_import_is_true():
     words = set(re.findall(r"\w+", PROTOCOL_LINES))
-    assert words.issuperset({**research.PROTOCOLS, **NULL_MODELS})
+    assert words.issuperset(protocols.__all__)
     assert set(cup_commands.TRACK_NAMES) == set(tracks.TRACKS)
     assert set(cup_commands.LEAGUES) == set(tracks.LEAGUES)
     assert cup_commands.NUM_RUNS == referee.NUM_RUNS
@@ -141,11 +140,11 @@ def test_compare_says_what_goes_down(tmp_path, capsys):
         "both": {"nbytes": 400, "nbytes_down": 100},
         "up only": {"nbytes": 300, "nbytes_down": 0},
     }
-    with Store(tmp_path / "made_up.db") as store:
-        for name, row in rows.items():
-            experiment = Experiment(name=name, lr=row["nbytes"] / 1000)
-            store.add(Result(experiment, History([{**row, "accuracy": 0.9}]), "", 1.0))
-    assert main(["compare", str(tmp_path / "made_up.db")]) == 0
+    store = Store(tmp_path / "made_up.jsonl")
+    for name, row in rows.items():
+        experiment = Experiment(name=name, lr=row["nbytes"] / 1000)
+        store.add(Result(experiment, History([{**row, "accuracy": 0.9}]), "", 1.0))
+    assert main(["compare", str(store.path)]) == 0
     wanted = "sent down, to the clients, of all bytes: both 25%, up only 0%"
     assert wanted in capsys.readouterr().out
 
@@ -160,30 +159,32 @@ def unreadable():
     raise OSError("its disk is in a drawer")
 
 
-def test_compare_says_how_many_times_the_data(tmp_path, capsys, monkeypatch, names):
+def test_compare_says_how_many_times_the_data(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("FLTOOLKIT_DATA", str(tmp_path))
     monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / "cache")
     monkeypatch.setattr("pooch.retrieve", lambda *args, **more: pytest.fail("a download"))
-    allow(windows, unreadable)
     half, last = {"num_samples": 700}, History([{"accuracy": 0.9, "nbytes": 57_908}])
-    with Store(path := tmp_path / "made_up.db") as store:
-        for name, more in {
-            "all": {},
-            "half": half,
-            **{data: {"data": data} for data in ("fashion_mnist", "windows()", "unreadable()")},
-        }.items():
-            store.add(Result(Experiment(name=name, **more), last, "", 1.0))
-    assert main(["compare", str(path)]) == 0
+    store = Store(tmp_path / "made_up.jsonl")
+    names = ("fashion_mnist", "windows()", "unreadable()")
+    data = dict(zip(names, ("fashion_mnist", windows, unreadable), strict=True))
+    for name, more in {
+        "all": {},
+        "half": half,
+        **{k: {"data": v} for k, v in data.items()},
+    }.items():
+        store.add(Result(Experiment(name=name, **more), last, "", 1.0))
+    compare = ["compare", str(store.path), "--import", __name__]
+    assert main(compare) == 0
     out = capsys.readouterr().out
     factors = dict(re.findall(r"\| (\S+) \| 90.00 (?:\|[^|]*)?\| 57.9 kB \| (\S+) \|", out))
     assert float(factors["all"]) == pytest.approx(2, abs=0.02)
     assert float(factors["half"]) == pytest.approx(4, abs=0.3)
-    assert [factors[data] for data in ("fashion_mnist", "windows()", "unreadable()")] == ["-"] * 3
+    assert [factors[name] for name in names] == ["-"] * 3
     assert "- for fashion_mnist: fashion_mnist: its files are not on this machine" in out
     assert "- for windows(): its targets are sequences" in out
     assert "- for unreadable(): its disk is in a drawer" in out
     assert "- for digits" not in out
-    assert main(["compare", str(path), "--csv"]) == 0
+    assert main([*compare, "--csv"]) == 0
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("windows()")]
     assert rows == ["windows(),0.9,,,57908.0,,1,,,,,,1"]
 

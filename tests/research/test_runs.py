@@ -1,6 +1,7 @@
 """Running an experiment is running its protocol."""
 
 import json
+from functools import partial
 
 import pytest
 import torch
@@ -12,12 +13,12 @@ from fltoolkit.data import Dataset
 from fltoolkit.models import seeded
 from fltoolkit.split import train_split
 from fltoolkit_research import (
-    PROTOCOLS,
+    NULL_MODELS,
     Experiment,
-    Protocol,
-    allow,
+    as_protocol,
     num_steps,
     one_record_per_round,
+    protocols,
     records,
     run,
 )
@@ -76,7 +77,8 @@ ALONE = {
 
 @pytest.mark.parametrize("protocol", [*KINDS, *ALONE])
 def test_bytes_add_up_and_the_same_seed_gives_the_same(protocol):
-    gate = "Periodic(3, every=2)" if PROTOCOLS[protocol].gated else ""
+    known = getattr(protocols, protocol)
+    gate = "Periodic(3, every=2)" if known.gated else ""
     clients = 1 if protocol in ALONE else 3
     optimizer = "AdamW(lr=0.001)" if protocol == "des_loc" else ""
     how = {
@@ -94,12 +96,12 @@ def test_bytes_add_up_and_the_same_seed_gives_the_same(protocol):
     last = history[-1]
     kinds = {key[7:] for key in last if key.startswith("nbytes_")} - {"up", "down"}
     assert kinds == (KINDS | ALONE)[protocol]
-    assert {kind.rpartition("_")[0] for kind in kinds} <= set(PROTOCOLS[protocol].sends)
+    assert {kind.rpartition("_")[0] for kind in kinds} <= set(known.sends)
     assert sum(int(last[f"nbytes_{kind}"]) for kind in kinds) == last["nbytes"]
     if gate:
         assert last["steps_a"] + last["steps_b"] + last["steps_c"] == last["step"]
         assert last["steps_c"] > 0
-    assert ("client_flops" in last) == (PROTOCOLS[protocol].flops is not None)
+    assert ("client_flops" in last) == (known.flops is not None)
     assert last.get("client_flops", 1) > 0
 
 
@@ -134,7 +136,7 @@ def test_records_are_json_and_can_be_stopped():
 
 
 def test_all_protocols_of_the_package_are_run_here():
-    assert {*KINDS, *ALONE, "split"} == set(PROTOCOLS)
+    assert {*KINDS, *ALONE, "split", *NULL_MODELS} == set(protocols.__all__)
 
 
 def test_u_shaped_is_split_with_the_labels_at_home():
@@ -185,8 +187,12 @@ def test_an_optimizer_by_name():
     assert run(plain)[-1]["test_loss"] != run(adam)[-1]["test_loss"]
 
 
+calls = []
+
+
 def line(num_samples=64, slope=2.0):
     """Numbers on a line, as targets [n, 1]."""
+    calls.append(slope)
     x = torch.linspace(-1, 1, num_samples)[:, None]
     return Dataset(x, slope * x, x[::2], slope * x[::2])
 
@@ -195,43 +201,43 @@ def two_layers(*, seed):
     return nn.Sequential(nn.Linear(1, 4), nn.Linear(4, 1))
 
 
+LINE = {"data": line, "model": two_layers, "cut": 1, "loss": nn.MSELoss}
+
+
 @pytest.mark.parametrize("protocol", ["split", "fedavg"])
-def test_numbers_are_learned_by_their_own_metric(protocol, names):
-    allow(line, two_layers)
-    how = {"data": "line()", "model": "two_layers()", "cut": 1, "loss": "MSELoss()", "rounds": 2}
-    history = run(Experiment(protocol, metric="mean_squared_error", **how))
+def test_numbers_are_learned_by_their_own_metric(protocol):
+    history = run(Experiment(protocol, metric="mean_squared_error", rounds=2, **LINE))
     last = history[-1]
     assert last["mean_squared_error"] == pytest.approx(last["test_loss"], rel=1e-5)
     assert last["test_loss"] < history[0]["test_loss"]
     with pytest.raises(ValueError, match="measured numbers need another one"):
-        run(Experiment(protocol, **how))
+        run(Experiment(protocol, rounds=2, **LINE))
 
 
-def test_a_function_that_was_written_anew_is_called_anew(names):
-    """As in a notebook, where a cell with the data is changed and run again."""
-    allow(line, two_layers)
-    how = {"data": "line()", "model": "two_layers()", "cut": 1, "loss": "MSELoss()", "rounds": 1}
-    experiment = Experiment(metric="test_loss", **how)
-    before = run(experiment)[-1]["test_loss"]
-    names["line"] = lambda: line(slope=20.0)
-    assert run(experiment)[-1]["test_loss"] != before
+def test_data_are_loaded_once_for_a_function_and_its_arguments():
+    steep = {**LINE, "data": partial(line, slope=20.0), "metric": "test_loss", "rounds": 1}
+    one, other = (run(Experiment(**how))[-1] for how in (steep, {**steep, "data": line}))
+    assert one["test_loss"] > other["test_loss"]
+    assert len(calls) == 2
+    run(Experiment(**{**steep, "data": partial(line, slope=20.0)}))
+    assert len(calls) == 2
 
 
-def test_the_callers_threads_are_left_alone(names):
+def test_the_callers_threads_are_left_alone():
     before = torch.get_num_threads()
     seen = []
 
-    def alone(task, channel):
+    @as_protocol(sends=[], records_per_round=one_record_per_round)
+    def alone_threads(task, channel):
         seen.append(torch.get_num_threads())
         totals = channel.begin(set(task.names), [task.model], sends_weights=False)
         for step in range(1, 3):
             yield {"step": step, **totals()}, [task.whole()]
             seen.append(torch.get_num_threads())
 
-    allow(Protocol("alone_threads", alone, sends=[], records_per_round=one_record_per_round))
     torch.set_num_threads(2)
     try:
-        for _ in records(Experiment("alone_threads", num_samples=64, rounds=2)):
+        for _ in records(Experiment(alone_threads, num_samples=64, rounds=2)):
             assert torch.get_num_threads() == 2
             seen.append("record")
         assert torch.get_num_threads() == 2
@@ -262,10 +268,7 @@ def chain_of_three(*, seed):
         return nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.LogSoftmax(1))
 
 
-allow(branches, chain_of_three)
-
-
-@pytest.mark.parametrize("model", ["branches()", "chain_of_three()"])
+@pytest.mark.parametrize("model", [branches, chain_of_three])
 def test_averaging_takes_any_module_and_cuts_nothing(model):
     for protocol in ("fedavg", "fedbuff"):
         last = run(Experiment(protocol, model=model, num_clients=2, **SMALL))[-1]
@@ -275,9 +278,9 @@ def test_averaging_takes_any_module_and_cuts_nothing(model):
 
 def test_split_learning_says_what_it_needs():
     with pytest.raises(TypeError, match="the model is a Branches: this protocol cuts it"):
-        run(Experiment(model="branches()", **SMALL))
+        run(Experiment(model=branches, **SMALL))
     with pytest.raises(ValueError, match="cut=4: this model has"):
-        run(Experiment(model="chain_of_three()", **SMALL))
+        run(Experiment(model=chain_of_three, **SMALL))
 
 
 def test_sixteen_bits_halve_what_crosses_the_cut():

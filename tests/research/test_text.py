@@ -1,14 +1,16 @@
 """Codecs, gates, models as texts: read back, and nothing else is."""
 
+import sys
+
 import pytest
 from torch import nn
 
 from fltoolkit.codecs import ErrorFeedback, Float8, Only, Pipeline, Quantize, TopK
 from fltoolkit.codecs.stage import Parts, Stage
 from fltoolkit.split import BudgetGate, Decay, LossGate
-from fltoolkit_research import Experiment, allow, build, run
+from fltoolkit_research import Experiment, build, run
 from fltoolkit_research.codecs import DGC, ContextEntropy, Difference
-from fltoolkit_research.text import read_call
+from fltoolkit_research.text import read_call, text_of
 
 SMALL = {"num_samples": 200, "rounds": 1}
 
@@ -72,25 +74,34 @@ class Halve(Stage):
 
 
 def test_a_stage_of_ones_own():
-    with pytest.raises(ValueError, match=r"allow\(YourClass\)"):
-        Experiment("fedavg", codecs={"update": Pipeline(Halve())})
-    allow(Halve)
+    with pytest.raises(ValueError, match=r"modules=\[...\]"):
+        Experiment("fedavg", codecs={"update": "Pipeline(Halve())"})
     experiment = Experiment("fedavg", codecs={"update": Pipeline(Halve())}, **SMALL)
-    assert experiment.codecs == {"update": "Pipeline(Halve())"}
     assert len(run(experiment)) == 1
-    with pytest.raises(ValueError, match="another class"):
-        allow(type("TopK", (), {}))
-    allow(type("Halve", (Halve,), {"__module__": Halve.__module__}))  # a cell that ran twice
-    allow(Halve)
-    with pytest.raises(TypeError, match="pass a class or a function"):
-        allow(Pipeline())
+    here = [sys.modules[__name__]]
+    assert build("Pipeline(Halve())", here).stages[0].__class__ is Halve
+    again = Experiment.from_dict(experiment.to_dict(), here)
+    assert again == experiment
+    assert f"import {__name__}" in experiment.to_code()
+    scope: dict = {}
+    exec(experiment.to_code().replace("print(", "last = ("), scope)
+    assert scope["last"] == run(experiment)[-1]
+
+
+def test_what_a_module_imports_for_itself_is_not_known():
+    for name in ("pytest", "run", "_private"):
+        with pytest.raises(ValueError, match="is not allowed here"):
+            build(f"{name}()", [sys.modules[__name__]])
+    for name in ("dataclass", "Any", "swa_utils", "partial", "lru_cache"):
+        with pytest.raises(ValueError, match="is not allowed here"):
+            build(f"{name}()")
 
 
 def test_an_optimizer_waits_for_its_parameters():
     waiting = build("SGD(lr=0.1, momentum=0.9)")
-    assert repr(waiting) == "SGD(lr=0.1, momentum=0.9)"
+    assert text_of(waiting) == "SGD(lr=0.1, momentum=0.9)"
     optimizer = waiting(nn.Linear(1, 1).parameters())
     assert (optimizer.defaults["lr"], optimizer.defaults["momentum"]) == (0.1, 0.9)
-    assert repr(read_call("mcmahan_2nn( 7 )")) == "mcmahan_2nn(7)"
+    assert text_of(read_call("mcmahan_2nn( 7 )")) == "mcmahan_2nn(7)"
     with pytest.raises(ValueError, match="is not allowed here"):
         read_call("accuracy")

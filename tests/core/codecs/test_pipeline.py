@@ -338,7 +338,7 @@ def test_what_is_no_tree_is_refused(codec, tree, match):
         codec.encode(tree)
 
 
-def test_the_pages_codec_goes_into_a_sweep(tmp_path, monkeypatch, capsys, names):
+def test_the_pages_codec_goes_into_a_sweep(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(BLOCKS[5], PAGE_CODE)
     (_, _, full), (*name, _, small) = (
@@ -349,13 +349,11 @@ def test_the_pages_codec_goes_into_a_sweep(tmp_path, monkeypatch, capsys, names)
 
 
 @pytest.mark.slow
-def test_the_pages_command_lines(tmp_path, monkeypatch, capsys, names):
+def test_the_pages_command_lines(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    Path("my_codecs.py").write_text(
-        BLOCKS[1] + "from fltoolkit_research import allow\nallow(PowersOfTwo)\n"
-    )
-    Path("plan.yaml").write_text(re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[0])
+    Path("my_codecs.py").write_text(BLOCKS[1])
+    Path("plan.json").write_text(re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)[0])
     lines = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)[0].splitlines()
     assert [main(shlex.split(line)[1:]) for line in lines] == [0, 0, 0]
     assert "| powers of two |" in capsys.readouterr().out

@@ -9,7 +9,7 @@ import pytest
 import torch
 from course.panels.tensors import normal
 
-from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, RandomK, Sign, TopK
+from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit_course.plots import describe_codec, plot_bits, plot_values
 from fltoolkit_course.plots.codec_report import draw_report
 from fltoolkit_research.codecs import ContextEntropy, RandomK, Sign

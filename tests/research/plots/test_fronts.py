@@ -11,7 +11,7 @@ from experiments.pareto import report as pareto_report
 from fltoolkit.history import History
 from fltoolkit.plots.style import summary
 from fltoolkit_course.plots.drawing import _SHAPES
-from fltoolkit_research import PROTOCOLS, Experiment, Result, front, points
+from fltoolkit_research import Experiment, Result, front, points, protocols
 from fltoolkit_research import plots as research_plots
 from fltoolkit_research.plots.fronts import (
     GREY,
@@ -186,6 +186,6 @@ def test_where_nobody_sends_anything_the_axis_has_no_break():
 
 
 def test_all_protocols_of_the_package_have_a_mark():
-    own = set(PROTOCOLS) - set(SHAPES)
+    own = set(protocols.__all__) - set(SHAPES)
     assert not own, f"{own} are drawn as protocols of one's own"
     assert {shape for shape, _ in [*SHAPES.values(), OTHER]} <= set(_SHAPES) & set(MARK_WORDS)

@@ -16,8 +16,6 @@ from fltoolkit.wire import WireError, pack
 from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.pooled import (
     Distinct,
-    Jpeg,
-    Shrink,
     Smallest,
     beside_the_data,
     lossless,
@@ -35,8 +33,6 @@ RANDOM = np.random.default_rng(0)
         lossless(),
         lossless(Quantize(2)),
         Pipeline(Distinct()),
-        Pipeline(Shrink(2)),
-        lossless(Jpeg(40)),
     ],
     ids=repr,
 )
@@ -126,22 +122,6 @@ def test_a_small_message_cannot_ask_for_much_memory():
     assert few.values.tolist() == [0] * 8, "no more than was announced is unpacked"
     with pytest.raises(WireError, match=r"expected 8 bytes of symbols|damaged"):
         Smallest().undo({side("x", CODED): eight[:20].clone()})
-
-
-def test_shrinking_and_enlarging():
-    rows = torch.arange(8.0)
-    images = (rows[:, None] + rows).reshape(1, 1, 8, 8).repeat(3, 2, 1, 1)
-    codec = Pipeline(Shrink(2))
-    back = codec.decode(codec.encode({"x": images}))["x"]
-    assert back.shape == images.shape
-    inside = (slice(None), slice(None), slice(1, -1), slice(1, -1))
-    assert torch.allclose(back[inside], images[inside])  # a slope survives but at the edges
-    flat = codec.decode(codec.encode({"x": images[:, 0].flatten(1)}))["x"]
-    assert torch.equal(flat, back[:, 0].flatten(1))
-    odd = {"x": torch.rand(4, 49)}
-    assert torch.equal(codec.decode(codec.encode(odd))["x"], odd["x"])
-    with pytest.raises(ValueError, match="factor=1"):
-        Shrink(1)
 
 
 @pytest.mark.later

@@ -7,7 +7,7 @@ from torch import nn
 from fltoolkit import Channel, Party, evaluate, load, splitnn_mlp
 from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit.party import SGD
-from fltoolkit_research.pooled import at_random, lossless, pool, prototypes
+from fltoolkit_research.pooled import at_random, lossless, pool
 
 CODECS = {"samples": lossless(), "labels": lossless()}
 
@@ -132,38 +132,9 @@ def test_bad_arguments_are_refused_at_the_call(digits):
     assert not channel.transfers
 
 
-@pytest.mark.later
 def test_fewer_samples(digits):
-    x, y = digits.x_train, digits.y_train
-    fewer, labels = at_random(x, y, 100, seed=3)
+    fewer, labels = at_random(digits.x_train, digits.y_train, 100, seed=3)
     assert len(labels) == 100
     assert len(torch.unique(fewer, dim=0)) > 95
-    centres, classes = prototypes(x, y, 50, seed=0)
-    assert 45 <= len(classes) <= 55
-    assert set(classes.tolist()) == set(range(10))
-    for centre, label in zip(centres, classes, strict=True):  # nearest among the class's own means
-        own = x[y == label].mean(dim=0)
-        assert (centre - own).norm() < (centre - x[y != label].mean(dim=0)).norm() + 8
-    again, _ = prototypes(x, y, 50, seed=0)
-    assert torch.equal(centres, again)
-    all_of_them, _ = prototypes(x[:20], y[:20], 20, seed=0)
-    assert len(all_of_them) == 20
     with pytest.raises(ValueError, match="count=0"):
-        at_random(x, y, 0, seed=0)
-    with pytest.raises(ValueError, match="class numbers"):
-        prototypes(x, x, 3, seed=0)
-
-
-@pytest.mark.slow
-def test_prototypes_are_better_than_random_samples(digits):
-    """The centre of a cluster stands for more samples than one of them does."""
-
-    def score(choose):
-        server = receiver()
-        samples = choose(digits.x_train, digits.y_train, 20, seed=0)
-        owners = {"ann": samples}
-        how = {"rounds": 5, "batch_size": 10, "seed": 0, "steps_per_round": 50}
-        list(pool(owners, server, Channel(), **how))
-        return evaluate([server], digits.x_test, digits.y_test)["accuracy"]
-
-    assert score(prototypes) > score(at_random) + 0.02
+        at_random(digits.x_train, digits.y_train, 0, seed=0)

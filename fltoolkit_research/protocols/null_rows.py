@@ -6,7 +6,7 @@
 
 A factor against float32 says little if the data themselves, sent once, would have been shorter; and
 an accuracy says little beside those of an owner who trains alone and of a guess. Not here: the
-algorithms (`fltoolkit_research.pooled`), the protocols that train together (methods).
+algorithms (`fltoolkit_research.pooled`), protocols that train together (cut, averaging, workers).
 """
 
 import copy
@@ -18,26 +18,68 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from fltoolkit.channel import Channel
 from fltoolkit.party import Party
-from fltoolkit_research.methods import batches_of_all, everybody, tested_once
-from fltoolkit_research.pooled.choose import at_random, prototypes
-from fltoolkit_research.pooled.distill import distilled
+from fltoolkit_research.pooled.choose import at_random
 from fltoolkit_research.pooled.protocol import pool
-from fltoolkit_research.protocol import COUNT, FLAG, Protocol, Setting, Trained
+from fltoolkit_research.protocol import (
+    COUNT,
+    FLAG,
+    Setting,
+    Trained,
+    as_protocol,
+    batches_of_all,
+    everybody,
+    tested_once,
+)
 from fltoolkit_research.task import Task
-from fltoolkit_research.text import allow
-
-CHOICES = {"random": at_random, "prototypes": prototypes, "distilled": distilled}
 
 
+def one_of_them(experiment: Any) -> None:
+    """Raise ValueError for an owner that is not there."""
+    owner = experiment.settings.get("owner", 1)
+    if owner != "all" and owner > experiment.num_clients:
+        raise ValueError(
+            f"owner={owner}, num_clients={experiment.num_clients}: owners "
+            f"are counted from 1 to {experiment.num_clients}"
+        )
+    tested_once(experiment)
+
+
+def a_choice_of_some(experiment: Any) -> None:
+    """Raise ValueError for a way to choose samples without a number of them."""
+    if "choose" in experiment.settings and "num_kept" not in experiment.settings:
+        raise ValueError(
+            "settings hold choose: give the number of samples that are sent, num_kept, too"
+        )
+    tested_once(experiment)
+
+
+CHOOSE = Setting(
+    "'random', or a function of (x, y, count, seed) that returns fewer samples",
+    lambda value: value == "random" or callable(value),
+)
+OWNER = Setting(
+    "a whole number from 1 to num_clients (1 if left out), or 'all' for the mean of all owners",
+    lambda value: value == "all" or COUNT.allowed(value),
+)
+
+
+@as_protocol(
+    ("samples", "labels", "model"),
+    settings={"num_kept": COUNT, "choose": CHOOSE, "decay": FLAG, "send_back": FLAG},
+    check=a_choice_of_some,
+    records_per_round=batches_of_all,
+    together=everybody,
+)
 def pooled(task: Task, channel: Channel) -> Trained:
-    """The owners send their samples, and the server trains on them (`pooled.pool`).
+    """The owners send their samples, and the server trains; see `fltoolkit_research.pooled.pool`.
 
     A round has as many batches as a pass over all samples, whatever was sent of them. So the
     computing of as many rounds of federated averaging with one local pass is the same.
     """
     settings = task.settings
-    owners = {n: share for n, share in zip(task.names, task.shares, strict=True) if len(share[1])}
-    kept, choose = settings.get("num_kept"), CHOICES[settings.get("choose", "random")]
+    owners = {name: share for name, share in task.clients.items() if len(share[1])}
+    kept, choose = settings.get("num_kept"), settings.get("choose", "random")
+    choose = at_random if choose == "random" else choose
     if kept is not None:  # each owner in proportion to what it has, at least one sample
         total = len(task.data.y_train)
         owners = {
@@ -83,6 +125,7 @@ class Falling:
         self.schedule.load_state_dict(state["schedule"])
 
 
+@as_protocol((), settings={"owner": OWNER}, check=one_of_them, records_per_round=batches_of_all)
 def alone(task: Task, channel: Channel) -> Trained:
     """One owner trains on its own samples, one pass per round; nothing is sent.
 
@@ -106,6 +149,7 @@ def alone(task: Task, channel: Channel) -> Trained:
         yield {"step": step, "loss": loss, **totals()}, [[party] for party in owners]
 
 
+@as_protocol((), settings={"commonest": FLAG}, check=tested_once, records_per_round=batches_of_all)
 def nothing(task: Task, channel: Channel) -> Trained:
     """Nobody trains and nothing is sent: the network with its first weights.
 
@@ -136,63 +180,5 @@ class Frequencies(nn.Module):
         return self.get_buffer("logs").expand(len(x), -1)
 
 
-def one_of_them(experiment: Any) -> None:
-    """Raise ValueError for an owner that is not there."""
-    owner = experiment.settings.get("owner", 1)
-    if owner != "all" and owner > experiment.num_clients:
-        raise ValueError(
-            f"owner={owner}, num_clients={experiment.num_clients}: owners "
-            f"are counted from 1 to {experiment.num_clients}"
-        )
-    tested_once(experiment)
-
-
-def a_choice_of_some(experiment: Any) -> None:
-    """Raise ValueError for a way to choose samples without a number of them."""
-    if "choose" in experiment.settings and "num_kept" not in experiment.settings:
-        raise ValueError(
-            "settings hold choose: give the number of samples that are sent, num_kept, too"
-        )
-    tested_once(experiment)
-
-
-CHOOSE = Setting(f"one of {', '.join(map(repr, CHOICES))}", lambda value: value in CHOICES)
-
-OWNER = Setting(
-    "a whole number from 1 to num_clients (1 if left out), or 'all' for the mean of all owners",
-    lambda value: value == "all" or COUNT.allowed(value),
-)
-
-NULL_MODELS = {
-    protocol.name: protocol
-    for protocol in (
-        Protocol(
-            "pooled",
-            pooled,
-            sends=("samples", "labels", "model"),
-            settings={"num_kept": COUNT, "choose": CHOOSE, "decay": FLAG, "send_back": FLAG},
-            check=a_choice_of_some,
-            records_per_round=batches_of_all,
-            together=everybody,
-        ),
-        Protocol(
-            "alone",
-            alone,
-            sends=(),
-            settings={"owner": OWNER},
-            check=one_of_them,
-            records_per_round=batches_of_all,
-        ),
-        Protocol(
-            "nothing",
-            nothing,
-            sends=(),
-            settings={"commonest": FLAG},
-            check=tested_once,
-            records_per_round=batches_of_all,
-        ),
-    )
-}
+NULL_MODELS = {each.name: each for each in (pooled, alone, nothing)}
 """The protocols of the null rows, by name."""
-
-allow(*NULL_MODELS.values())

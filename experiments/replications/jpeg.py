@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fltoolkit.codecs.stage import Parts, Stage, check_number, floats, side, take_side, with_side
 from fltoolkit.wire import WireError, check_num_values
-from fltoolkit_research.pooled.shrink import side_of_square
+from fltoolkit_research.pooled.compressors import side_of_square
 
 RANGE, SHAPE = "r", "n"  # side information: each channel's least and largest value; the shape
 LEAST_SIDE, MOST_SIDE = 8, 65_535  # JPEG works on blocks of 8 x 8; its sizes have two bytes

@@ -3,8 +3,6 @@
 Not here: fewer bits per pixel (`fltoolkit.codecs.Quantize`).
 """
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +11,7 @@ from torch.nn.functional import avg_pool2d, interpolate
 
 from fltoolkit.codecs.stage import Parts, Stage, expect_values, floats, side, take_side, with_side
 from fltoolkit.wire import WireError, check_num_values
+from fltoolkit_research.pooled.compressors import side_of_square
 
 FLAT = "f"  # side information: 1 if the images came as [samples, pixels]
 
@@ -81,9 +80,3 @@ def _square(values: Tensor) -> Tensor | None:
     """[samples, pixels] as square images of one channel; None where that is not possible."""
     length = side_of_square(values.shape)
     return values.reshape(-1, 1, length, length) if length else None
-
-
-def side_of_square(shape: Sequence[int]) -> int:
-    """The pixels in a row of square images [samples, pixels]; 0 if the shape has none."""
-    length = math.isqrt(shape[1]) if len(shape) == 2 else 0
-    return length if length and length**2 == shape[1] else 0

@@ -1,4 +1,4 @@
-"""Protocols made from a signature send the same bytes, and end with the same weights, as a call."""
+"""Protocols send the same bytes, and end with the same weights, as a call of their function."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ from fltoolkit.federated import Local
 from fltoolkit_research import Experiment, run
 from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.federated import Ring, Stream
-from fltoolkit_research.task import Task, samples
+from fltoolkit_research.task import Task
 
 HOW = {"num_clients": 4, "num_samples": 192, "rounds": 2, "seed": 3}
 TWO_STEPS = Local(32, lr=0.05, steps=2)
@@ -53,9 +53,8 @@ def test_an_experiment_is_the_function_called_directly(name):
     experiment = Experiment(name, settings=settings, codecs=codecs, **HOW, **more)
     assert Experiment.from_json(experiment.to_json()) == experiment
 
-    kept = {k: experiment.method.settings[k].used(v) for k, v in experiment.settings.items()}
-    task = Task(experiment, kept, samples("digits", "mlp", 192, 0.0))
-    *_, (_, parties) = experiment.method.train(task, mine := Channel(codecs))
+    task = Task(experiment)
+    *_, (_, parties) = experiment.protocol.train(task, mine := Channel(codecs))
     model = splitnn_mlp(64, 10, seed=3)
     first = {n: t.clone() for n, t in model.state_dict().items()}
     train, how = getattr(federated, name), how_for(model)

@@ -1,16 +1,18 @@
-"""Images as JPEG files: what arrives is what they hold, and forged files are refused."""
+"""Images as JPEG files, and fewer pixels; forged files are refused."""
 
 from io import BytesIO
 
 import pytest
 import torch
 
+from experiments.replications.jpeg import RANGE, SHAPE, Jpeg
+from experiments.replications.shrink import Shrink
 from fltoolkit import load
 from fltoolkit.codecs import Pipeline
 from fltoolkit.codecs.stage import side
+from fltoolkit.testing import TREES, Conformance
 from fltoolkit.wire import WireError
-from fltoolkit_research.pooled import Jpeg, lossless
-from fltoolkit_research.pooled.jpeg import RANGE, SHAPE
+from fltoolkit_research.pooled import lossless
 
 
 def waves(*shape):
@@ -112,3 +114,24 @@ def test_forged_messages_are_refused(forge, words):
     with pytest.raises(WireError, match=words):
         Jpeg(50).undo(forge(parts()))
     assert Jpeg(50).undo(parts())["x"].shape == (3, 1, 8, 8)
+
+
+@pytest.mark.parametrize("codec", [Pipeline(Shrink(2)), lossless(Jpeg(40))], ids=repr)
+class TestConformance(Conformance):
+    trees = TREES
+
+
+def test_shrinking_and_enlarging():
+    rows = torch.arange(8.0)
+    images = (rows[:, None] + rows).reshape(1, 1, 8, 8).repeat(3, 2, 1, 1)
+    codec = Pipeline(Shrink(2))
+    back = codec.decode(codec.encode({"x": images}))["x"]
+    assert back.shape == images.shape
+    inside = (slice(None), slice(None), slice(1, -1), slice(1, -1))
+    assert torch.allclose(back[inside], images[inside])  # a slope survives but at the edges
+    flat = codec.decode(codec.encode({"x": images[:, 0].flatten(1)}))["x"]
+    assert torch.equal(flat, back[:, 0].flatten(1))
+    odd = {"x": torch.rand(4, 49)}
+    assert torch.equal(codec.decode(codec.encode(odd))["x"], odd["x"])
+    with pytest.raises(ValueError, match="factor=1"):
+        Shrink(1)
