@@ -6,6 +6,7 @@ Here: their arguments and what they print. Not here: the table of commands (cli)
 
 import argparse
 import importlib
+import json
 import os
 import re
 import sys
@@ -177,7 +178,8 @@ def compare_command(arguments: Sequence[str]) -> int:
         "sent, how many times the training samples (compressed without loss) that is, and a star\n"
         "for each setting on the Pareto front: better than all with fewer bytes, by more than\n"
         "noise. In brackets stand 95 % confidence intervals over the seeds, by Student's t;\n"
-        "differences are paired by seed. (*) needs a second seed to tell.",
+        "differences are paired by seed. (*) needs a second seed to tell. Of another file of\n"
+        "results, such as experiments/results/newer.jsonl, the means of all numbers.",
         _COMPARISONS,
     )
     _store_arguments(parser)
@@ -185,10 +187,16 @@ def compare_command(arguments: Sequence[str]) -> int:
     form.add_argument("--csv", action="store_true", help="the table as CSV with plain numbers")
     form.add_argument("--latex", action="store_true", help="the table as a LaTeX tabular")
     args = _parse(parser, arguments)
+    from fltoolkit_research.store import read_rows
+    from fltoolkit_research.tables import table_of_rows
+
+    rows = [row for row in read_rows(args.store).values() if "settings" not in row]
+    if rows:  # of one of the repository's experiments: each has a page of its own
+        print(table_of_rows([row for row in rows if args.only in str(row)]))
+        return 0
     how = {"target": args.target, "budget": args.budget, "against": args.against}
-    _print_tables(
-        _results(args), "csv" if args.csv else "latex" if args.latex else "markdown", **how
-    )
+    form = "csv" if args.csv else "latex" if args.latex else "markdown"
+    _print_tables(_results(args), form, **how)
     return 0
 
 
@@ -398,10 +406,8 @@ def _experiment(words: Sequence[str], modules: Sequence[ModuleType]) -> "Experim
 
 
 def _plain(text: str) -> Any:
-    """The text as a number, True, False or None if it is one of these, otherwise unchanged."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return {"true": True, "false": False, "none": None}.get(text.lower(), text)
+    """The text as JSON has it: a number, true, false or null; otherwise unchanged."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -375,10 +375,7 @@ def read(path: str | os.PathLike[str], modules: Sequence[ModuleType] = ()) -> li
             found += [Experiment.from_dict({**entry, "seed": seed}, modules) for seed in seeds]
         except (TypeError, ValueError) as error:
             raise ValueError(f"{where}: {error}") from error
-    try:
-        one_name_each(found)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+    one_name_each(found)
     return found
 
 

@@ -13,7 +13,9 @@ from functools import lru_cache, partial
 from statistics import mean
 from typing import Any, Literal, NamedTuple
 
+from fltoolkit.data.datasets import without_downloads
 from fltoolkit.data.files import without_downloads
+from fltoolkit.intervals import interval, mean_ci, paired
 from fltoolkit.metrics import Metric
 from fltoolkit.units import amount
 from fltoolkit_research.analysis import (
@@ -140,10 +142,47 @@ def table(
     if form == "csv":
         return _csv(metric, rows, columns)
     heads, lines = _cells(metric, rows, columns, f"minus {against or CHEAPER}")
-    if form == "latex":
-        return _latex(heads, lines)
-    ruled = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    return "\n".join([*ruled, *("| " + " | ".join(line) + " |" for line in lines)])
+    return _latex(heads, lines) if form == "latex" else _markdown(heads, lines)
+
+
+def table_of_rows(rows: Iterable[Mapping[str, Any]]) -> str:
+    """A table of any rows of a file of results, for a look; rows that differ in the seed are one.
+
+    Bytes, and numbers with many digits, are measured: they stand as means with 95 % intervals. All
+    else says what a row is of, if it is short and not the same in all rows.
+
+    >>> rows = [{"name": "8 bits", "seed": seed, "nats": 2.00001 + seed / 10} for seed in (0, 1)]
+    >>> print(table_of_rows([*rows, {"name": "4 bits", "seed": 0, "nats": 3}]))
+    | name | seeds | nats |
+    |---|---|---|
+    | 8 bits | 2 | 2.05 [1.415, 2.685] |
+    | 4 bits | 1 | 3 |
+    """
+    rows = list(rows)
+    columns = {name: [row.get(name, "") for row in rows] for row in rows for name in row}
+    for left_out in ("key", "seed", "seconds"):
+        columns.pop(left_out, None)
+    measured, heads = [], []
+    for name, values in columns.items():
+        texts = {str(value) for value in values}
+        if any(isinstance(v, float) and len(str(v)) > 5 for v in values) or name[:6] == "nbytes":
+            measured.append(name)
+        elif len(texts) > 1 and not any(isinstance(v, list) or len(str(v)) > 500 for v in values):
+            heads.append(name)
+    found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(tuple(str(row.get(name, "")) for name in heads), []).append(row)
+    lines = []
+    for cells, runs in found.items():
+        values = [[run[n] for run in runs if isinstance(run.get(n), int | float)] for n in measured]
+        means = [mean_ci(each, ".4g") for each in values]
+        lines.append([*(cell[:80] for cell in cells), str(len(runs)), *means])
+    return _markdown([*heads, "seeds", *measured], lines)
+
+
+def _markdown(heads: list[str], rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
 def _latex(heads: list[str], rows: list[list[str]]) -> str:

@@ -58,7 +58,8 @@ def text_of(value: Any) -> Any:
         words = [repr(each) for each in value.args]
         words += [f"{name}={each!r}" for name, each in value.keywords.items()]
         return f"{value.func.__name__}({', '.join(words)})"
-    text = value.__name__ if inspect.isroutine(value) or isinstance(value, type) else repr(value)
+    has_name = isinstance(value, type) or inspect.isroutine(value)
+    text = str(getattr(value, "__name__", "")) if has_name else repr(value)
     if " at 0x" in text:
         raise ValueError(
             f"{text}: this class needs a repr that says how to make it again: write it as a "

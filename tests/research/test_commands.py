@@ -196,3 +196,11 @@ def test_help_teaches(command, capsys):
     assert left.value.code == 0
     out = capsys.readouterr().out
     assert "examples:" in out or "COMMAND --help" in out
+
+
+def test_compare_shows_any_file_of_results(capsys):
+    stored = Path(__file__).parents[2] / "experiments" / "results" / "language_split.jsonl"
+    assert main(["compare", str(stored), "--only", "fewer bits"]) == 0
+    heads, _, *rows = capsys.readouterr().out.splitlines()
+    assert heads.startswith("| task | name | seeds | nats |")
+    assert [row for row in rows if row.startswith("| scratch | float32 | ")]

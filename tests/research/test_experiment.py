@@ -166,7 +166,6 @@ def test_files(tmp_path):
             {"defaults": {}, "grid": {"lr": [0.1, 0.2]}, "experiments": [{"seed": 1}]},
             ".*'grid' is no key of such a file.*Only seeds multiply",
         ),
-        ([{"name": "a"}, {"name": "b"}], ".*'a' and 'b' are names of the same"),
         ("hello", ".*settings by name"),
         ({"defaults": {"rounds": 2}}, "holds no experiment"),
         ([], "holds no experiment"),
