@@ -15,9 +15,9 @@ from typing import Any
 
 from experiments.fedavg_results.settings import BATCH_SIZE, SEEDS, Setting
 from experiments.null_rows import COMMONEST, ONE_BIT, SEND, UNTRAINED, bits, sent_in
-from experiments.pareto.report import all_owners, keep, read_kept
+from experiments.pareto.report import all_owners, read_kept, thin
 from experiments.runs import Row, Runs
-from fltoolkit_research import Experiment, Result, run
+from fltoolkit_research import Experiment, Result, Store, run
 
 KEPT = Path(__file__).parents[1] / "results" / "fedavg_null.jsonl"
 PARTITIONS = {"iid": "iid", "shards": "shards(2)"}  # by the word of a setting
@@ -90,13 +90,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument("--out", type=Path, default=KEPT)
     args = parser.parse_args()
-    there = {r.experiment.key: r for r in read_kept(args.out)}
+    there = {result.experiment.key for result in read_kept(args.out)}
     for split in PARTITIONS:
         for e in experiments(split, args.seeds):
             if e.key not in there:
-                there[e.key] = Result(e, *timed(e))
-                keep(there.values(), args.out)
-                last = there[e.key].history[-1]
+                there.add(e.key)
+                result = thin(Result(e, *timed(e)))
+                Store(args.out).add(result)
+                last = result.history[-1]
                 print(f"{e.name:40s} seed {e.seed} {last['accuracy']:.4f} {last['nbytes']:,} bytes")
 
 

@@ -4,7 +4,6 @@ Markdown between two marks of docs/results.md, one PNG, and the runs as JSON lin
 repository.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -29,7 +28,6 @@ from fltoolkit import plots
 from fltoolkit.history import History
 from fltoolkit_research import (
     NULL_MODELS,
-    Experiment,
     Result,
     Store,
     bytes_to_reach,
@@ -83,13 +81,19 @@ def current(results: Iterable[Result]) -> list[Result]:
 
 
 def keep(results: Iterable[Result], path: Path = KEPT) -> None:
-    """The runs as JSON lines: settings, curve, last record."""
-    lines = []
-    for e, history, _, seconds, _ in sorted(results, key=lambda r: (r.experiment.name, r[0].seed)):
-        curve = [[record[key] for key in CURVE] for record in history]
-        line = {"settings": e.to_dict(), "seconds": round(seconds, 1), "curve": curve}
-        lines.append(json.dumps({**line, "last": history[-1]}) + "\n")
-    path.write_text("".join(lines), encoding="utf-8")
+    """The runs as a file of results, in the order of their names, each made `thin`."""
+    part = path.with_suffix(".part")
+    part.unlink(missing_ok=True)
+    for result in sorted(results, key=lambda r: (r.experiment.name, r.experiment.seed)):
+        Store(part).add(thin(result))
+    part.replace(path)
+
+
+def thin(result: Result) -> Result:
+    """A run with the curve only, and the whole of its last record."""
+    curve = [{key: record[key] for key in CURVE} for record in result.history]
+    history = History([*curve[:-1], result.history[-1]])
+    return result._replace(history=history, seconds=round(result.seconds, 1))
 
 
 def read_kept(path: Path = KEPT) -> list[Result]:
@@ -100,14 +104,7 @@ def read_kept(path: Path = KEPT) -> list[Result]:
 @cache
 def _read(path: Path, written: int) -> tuple[Result, ...]:
     """A file as it was at a time: reading it takes seconds, and ten tables need it."""
-    found = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        kept = json.loads(line)
-        curve = [dict(zip(CURVE, row, strict=True)) for row in kept["curve"]]
-        history = History([*curve[:-1], kept["last"]])
-        experiment = Experiment.from_dict(kept["settings"], MODULES)
-        found.append(Result(experiment, history, "", kept["seconds"]))
-    return found
+    return tuple(Store(path, MODULES).results())
 
 
 def parts_of(results: Iterable[Result]) -> Parts:
