@@ -5,7 +5,6 @@ running many (sweeps), comparing results (analysis).
 """
 
 import hashlib
-import importlib
 import json
 import math
 import os
@@ -22,10 +21,9 @@ import torch
 from fltoolkit.codecs.base import Codec
 from fltoolkit.metrics import ACCURACY, Metric
 from fltoolkit.split.gates import Gate
-from fltoolkit_research import metrics
+from fltoolkit_research import metrics, protocols
 from fltoolkit_research.protocol import Protocol, is_optimizer
 from fltoolkit_research.text import (
-    PROTOCOLS,
     build,
     call_of,
     modules_of,
@@ -277,10 +275,10 @@ class Experiment:
 def _read(name: str, value: Any, modules: Sequence[ModuleType]) -> Any:
     """The setting ``name`` as an object; what is given as text is read."""
     if name == "protocol" and isinstance(value, str):
-        door = importlib.import_module(PROTOCOLS)
         found = named(Protocol, value, modules)
-        found = found or (getattr(door, value) if value in door.__all__ else None)
-        return _found(name, value, found, door.__all__)
+        if found is None and value in protocols.__all__:
+            found = getattr(protocols, value)  # imported now, and no other
+        return _found(name, value, found, protocols.__all__)
     if name == "metric" and isinstance(value, str):
         ours = {m.name: m for m in (ACCURACY, *vars(metrics).values()) if isinstance(m, Metric)}
         return _found(name, value, named(Metric, value, modules) or ours.get(value), sorted(ours))

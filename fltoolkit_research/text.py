@@ -18,9 +18,6 @@ from torch import optim
 
 MAX_CHARACTERS = 10_000
 
-PROTOCOLS = "fltoolkit_research.protocols"
-"""Where protocols are looked up by name; each is imported when it is asked for."""
-
 HOMES = (
     *("fltoolkit.codecs", "fltoolkit_research.codecs", "fltoolkit_research.pooled"),
     *("fltoolkit.split.gates", "fltoolkit.federated.clock", "fltoolkit.federated.server"),

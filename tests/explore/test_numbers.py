@@ -54,7 +54,7 @@ from fltoolkit_research.intervals import interval, mean_ci, paired
 pytestmark = pytest.mark.browser
 DATA = Path(__file__).parents[2] / "docs" / "explore" / "data"
 PARTS = {
-    key: [r for r in results if r.experiment.protocol != "nothing"]  # below the figure
+    key: [r for r in results if r.experiment.protocol.name != "nothing"]  # below the figure
     for key, results in pareto_report.parts_of(pareto_report.read_kept()).items()
 }
 Open = Callable[..., Any]
@@ -118,11 +118,11 @@ def test_waits_are_those_of_the_recorded_runs(open_page: Open) -> None:
         samples = {"digits": 1437, "mnist": 60_000}[data]
         for result in results if words == "IID" else ():
             e = result.experiment
-            if e.protocol not in ("relay", "fedavg"):
+            if e.protocol.name not in ("relay", "fedavg"):
                 continue
             setting = {"samples": samples, "clients": 10, "epochs": e.rounds, "rounds": e.rounds}
             found = tab.evaluate("s => explore.waits(s)", {**setting, "batchSize": e.batch_size})
-            key = "split" if e.protocol == "relay" else "federated"
+            key = "split" if e.protocol.name == "relay" else "federated"
             assert found[key] == result.history[-1]["num_waits"], e.name
             seen += 1
     assert seen > 50

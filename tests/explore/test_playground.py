@@ -108,7 +108,7 @@ def test_the_python_of_a_setting_runs(open_page: Open) -> None:
     assert made[1].gate == "LossGate(0.2)"
     assert made[2].settings == {"cohort_size": 3}
     assert made[2].partition == "shards(2)"
-    assert "ErrorFeedback" in made[2].codecs["update"]
+    assert "ErrorFeedback" in repr(made[2].codecs["update"])
     assert made[3].codecs == {}
 
 
