@@ -13,9 +13,7 @@ from functools import lru_cache, partial
 from statistics import mean
 from typing import Any, Literal, NamedTuple
 
-from fltoolkit.data.datasets import without_downloads
 from fltoolkit.data.files import without_downloads
-from fltoolkit.intervals import interval, mean_ci, paired
 from fltoolkit.metrics import Metric
 from fltoolkit.units import amount
 from fltoolkit_research.analysis import (
@@ -29,7 +27,7 @@ from fltoolkit_research.analysis import (
     value_within,
 )
 from fltoolkit_research.experiment import Experiment
-from fltoolkit_research.intervals import interval, paired
+from fltoolkit_research.intervals import interval, mean_ci, paired
 from fltoolkit_research.pooled.times import lossless_nbytes
 from fltoolkit_research.store import Result
 from fltoolkit_research.task import Source, samples, source_of
