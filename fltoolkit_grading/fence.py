@@ -246,18 +246,28 @@ def start(
 
 
 def _few_packages(patterns: Sequence[str]) -> list[str]:
-    """Arguments that cover each folder of packages with an empty one, with these packages in it."""
-    found = {path for path in sys.path if path.endswith(("site-packages", "dist-packages"))}
-    for root in ("/usr/lib", "/usr/local/lib", f"{sys.prefix}/lib", f"{sys.base_prefix}/lib"):
-        found |= {str(path) for path in Path(root).glob("python3*/*-packages")}
-    found = {path for path in found if os.path.isdir(path)}
-    view = []  # an environment that is a link can be seen under both of its paths
-    for folder in sorted(found | {os.path.realpath(path) for path in found}):
-        view += ["--tmpfs", folder]
-        for name in sorted(os.listdir(folder)):
+    """Arguments that cover each folder of packages with an empty one, with these packages in it.
+
+    Of a link, as /lib is, a fenced program sees a folder: packages are covered under both paths.
+    """
+    found = set()
+    for root in always_readable():
+        folders = [Path(root)] if root.endswith("-packages") else []
+        for place in ("", "lib*/", "local/lib*/"):
+            folders += Path(root).glob(f"{place}python3*/*-packages")
+        for folder in folders:
+            real = os.path.realpath(folder)
+            found.add(real)
+            below = os.path.join(os.path.realpath(root), folder.relative_to(root))
+            if real == os.path.normpath(below):  # a link below the root leads to what is covered
+                found.add(str(folder))
+    view = []
+    for each in sorted(path for path in found if os.path.isdir(path)):
+        view += ["--tmpfs", each]
+        for name in sorted(os.listdir(each)):
             if any(fnmatch(name, pattern) for pattern in patterns):
-                view += ["--ro-bind", f"{folder}/{name}", f"{folder}/{name}"]
-        view += ["--remount-ro", folder]
+                view += ["--ro-bind", f"{each}/{name}", f"{each}/{name}"]
+        view += ["--remount-ro", each]
     return view
 
 
