@@ -183,9 +183,9 @@ def compare_command(arguments: Sequence[str]) -> int:
         _COMPARISONS,
     )
     _store_arguments(parser)
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--csv", action="store_true", help="the table as CSV with plain numbers")
-    form.add_argument("--latex", action="store_true", help="the table as a LaTeX tabular")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--csv", action="store_true", help="the table as CSV with plain numbers")
+    kinds.add_argument("--latex", action="store_true", help="the table as a LaTeX tabular")
     args = _parse(parser, arguments)
     from fltoolkit_research.store import read_rows
     from fltoolkit_research.tables import table_of_rows

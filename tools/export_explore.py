@@ -28,6 +28,7 @@ from torch import Tensor, nn
 
 import fltoolkit as flt
 from experiments import runs
+from experiments.async_states import gates as own_gates
 from experiments.async_states import settings as async_states
 from experiments.async_states.__main__ import RESULTS as SILENCE
 from experiments.fedavg_results import null_rows as fedavg_null
@@ -246,7 +247,7 @@ def short(text: str) -> str:
         def visit_Call(self, node: ast.Call) -> ast.Call:
             self.generic_visit(node)
             name = ast.unparse(node.func)
-            rooms = (codecs, gates, more_codecs, pooled, *pareto_report.MODULES)
+            rooms = (codecs, more_codecs, gates, own_gates, pooled)
             known = inspect.signature(next(getattr(r, name) for r in rooms if hasattr(r, name)))
             node.keywords = [
                 each

@@ -111,14 +111,15 @@ def test_waits_are_counted(
     """As many as messages, of which some go side by side."""
     channels = []
 
-    class Recording(Channel):
-        def __init__(self, *args: Any, **kwargs: Any):
-            super().__init__(*args, **kwargs)
-            channels.append(self)
+    begin = Channel.begin
 
+    def seen(channel: Channel, *args: Any, **kwargs: Any) -> Any:
+        channels.append(channel)
+        return begin(channel, *args, **kwargs)
+
+    monkeypatch.setattr(Channel, "begin", seen)
     whole = isinstance(setting, data_parallel.Setting)
     module, task = (data_parallel, WORKERS) if whole else (language_split, CUT)
-    monkeypatch.setattr(module, "Channel", Recording)
     module.run(task, setting, 0)
     waits = (export.worker_waits if whole else export.split_waits)(setting, task)
     assert waits * side_by_side == len(channels[-1].transfers)
