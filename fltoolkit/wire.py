@@ -232,9 +232,13 @@ def unpack(message: bytes | bytearray | memoryview) -> Tree:
         )
     view = memoryview(message)
     view = view.cast("B") if view.c_contiguous else memoryview(bytes(view))
-    start, length = _read_length(view)
-    offset = start + length
-    entries, payload_nbytes = read_layout(bytes(view[start:offset]), start)
+    reader = Reader(view)
+    if (mark := reader.byte("the frame's mark")) != MARK[0]:
+        raise WireError(
+            f"offset 0: expected 0x{MARK.hex()} (fltoolkit frame, version 1), found 0x{mark:02x}"
+        )
+    offset = reader.count("the header's length") + reader.offset
+    entries, payload_nbytes = read_layout(bytes(view[reader.offset : offset]), reader.offset)
     end = offset + payload_nbytes
     if len(view) != end + CHECKSUM_NBYTES:
         raise WireError(
@@ -374,19 +378,6 @@ def _read_layout(layout: bytes, base: int) -> tuple[tuple[LayoutEntry, ...], int
     if len({name for name, *_ in entries}) != len(entries):
         raise WireError(f"offset {base}: expected each name once, found one repeated")
     return tuple(entries), sum(nbytes for *_, nbytes in entries)
-
-
-def _read_length(view: memoryview) -> tuple[int, int]:
-    """Where the header begins and how long it is."""
-    if len(view) > 1 and view[0] == MARK[0] and view[1] < 0x80:
-        return 2, view[1]  # a short header, nearly always
-    reader = Reader(view)
-    if (mark := reader.byte("the frame's mark")) != MARK[0]:
-        raise WireError(
-            f"offset 0: expected 0x{MARK.hex()} (fltoolkit frame, version 1), found 0x{mark:02x}"
-        )
-    length = reader.count("the header's length")
-    return reader.offset, length
 
 
 @lru_cache(maxsize=256)

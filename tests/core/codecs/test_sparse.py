@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from fltoolkit.codecs import Pipeline, PlainTopK, TopK, places
 from fltoolkit.codecs.places import largest
-from fltoolkit.codecs.stage import SEPARATOR, Indices, Symbols, side
+from fltoolkit.codecs.stage import Indices, Symbols, side
 from fltoolkit.testing import normal
 from fltoolkit.trees import masked_mean, weighted_mean
 from fltoolkit.wire import WireError
@@ -168,27 +168,7 @@ def test_what_is_sparse_already_is_refused():
         twice.apply(twice.apply(tree_of((3, 4))))
 
 
-@pytest.mark.parametrize("nonzeros", [0, 1, 5])
-def test_trap_threshold_with_few_nonzeros(nonzeros):
-    h = torch.zeros(8, 25)
-    h.view(-1)[torch.arange(nonzeros) * 37 + 3] = torch.arange(nonzeros) + 1.0
-    for stage in (TopK(0.1), TopK(0.1, "tensor")):
-        parts = stage.apply({"h": h})
-        (values,) = (part for key, part in parts.items() if SEPARATOR not in key)
-        assert int((h.abs() >= 0).sum()) == 200  # what a threshold of 0 would send
-        assert len(values) == 20
-        assert torch.equal(stage.undo(parts)["h"], h)
-
-
 # --------------------------------------------------------------------------- masked mean
-
-
-def test_masked_mean_counts_samples_and_kept_zeros():
-    trees = [{"w": torch.tensor([6.0])}, {"w": torch.tensor([0.0])}, {"w": torch.tensor([99.0])}]
-    yes, no = ({"w": torch.tensor([sent])} for sent in (True, False))
-    assert masked_mean(trees, [yes, yes, no], [10, 20, 70])["w"].item() == 2.0
-    assert masked_mean(trees, [yes, no, no], [10, 20, 70])["w"].item() == 6.0
-    assert masked_mean(trees, [yes, no, no], [0, 20, 70])["w"].item() == 0.0
 
 
 def test_masked_mean_of_received_trees():
