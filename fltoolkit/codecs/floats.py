@@ -138,10 +138,18 @@ class Float8(Quantizer):
         return total
 
 
-class _Narrow(Stage):
-    """The common part of the stages that only change the dtype."""
+@dataclass
+class Half(Stage):
+    """IEEE float16: 11 significant bits; values above 65504 saturate, those below 2^-25 become 0.
 
-    dtype: ClassVar[torch.dtype]
+    From 2^-14 (6.1e-5) to 65504 the error of a value is at most 2^-11 of the value.
+
+    >>> parts = Half().apply({"w": torch.tensor([0.1, 1e6])})
+    >>> Half().undo(parts)["w"].tolist()
+    [0.0999755859375, 65504.0]
+    """
+
+    dtype: ClassVar[torch.dtype] = torch.float16
     leaves_floats = False
 
     def apply(self, parts: Parts) -> Parts:
@@ -154,20 +162,6 @@ class _Narrow(Stage):
         """Convert to float32 again."""
         wide = {name: part.float() for name, part in tensors_of(parts, self.dtype).items()}
         return {**parts, **expect_finite(wide)}
-
-
-@dataclass
-class Half(_Narrow):
-    """IEEE float16: 11 significant bits; values above 65504 saturate, those below 2^-25 become 0.
-
-    From 2^-14 (6.1e-5) to 65504 the error of a value is at most 2^-11 of the value.
-
-    >>> parts = Half().apply({"w": torch.tensor([0.1, 1e6])})
-    >>> Half().undo(parts)["w"].tolist()
-    [0.0999755859375, 65504.0]
-    """
-
-    dtype = torch.float16
 
 
 def middles(levels: Array) -> Array:
