@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from fltoolkit import SGD, Batches, Channel, Party, pack, splitnn_mlp, train_split, unpack
 from fltoolkit.channel import Delivery
-from fltoolkit.links import Link, Once
+from fltoolkit.links import Link
 from fltoolkit.trees import Tree
 
 LR = 0.03
@@ -77,7 +77,7 @@ def unsplit_steps(batches: list[tuple[Tensor, Tensor]]) -> Work:
 class WithoutBytes(Channel):
     """Passes tensors on without bytes: the time of a step without messages."""
 
-    def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
+    def cross(self, link: Link, tree: Tree) -> Delivery:
         return Delivery({name: tensor.detach() for name, tensor in tree.items()}, b"")
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from fltoolkit.codecs.base import Codec
-from fltoolkit.links import KINDS, CodecOf, Link, Links, Once, check_kind, check_whole
+from fltoolkit.links import KINDS, CodecOf, Ends, Link, Links, Once, check_kind, check_whole
 from fltoolkit.party import TrainingWarning
 from fltoolkit.trees import Tree, dense_nbytes
 from fltoolkit.wire import WireError
@@ -150,43 +150,41 @@ class Channel:
             return {name: tensor.detach().cpu().clone() for name, tensor in tree.items()}
         # the group is a link of its own, named after all: another group has another memory
         once = Once(self.links.codecs_of(Link(sender, ", ".join(receivers), kind)))
-        for receiver in receivers:
-            received = self.cross(Link(sender, receiver, kind), tree, once).tree
+        self.links.shared = {Link(sender, name, kind): Ends(once, once) for name in receivers}
+        try:
+            for link in self.links.shared:
+                received = self.cross(link, tree).tree
+        finally:
+            self.links.shared = {}
         return received if once.message is None else once.decode(once.message)
 
     def is_here(self, name: str) -> bool:
         """Whether this party lives in this process; here: always."""
         return True
 
-    def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
+    def cross(self, link: Link, tree: Tree) -> Delivery:
         """Carry one message over a link: encode, decode, count. All methods that send call this.
 
         The codec of a kind that has none is `Identity`, whose ``encode`` is `fltoolkit.wire.pack`.
 
         This is the method that a subclass overrides. A subclass that only watches calls
-        ``super().cross(link, tree, once)`` and looks at the result. A subclass that carries
-        messages to another process encodes with ``links.codecs_of(link, once).sending`` if the
-        sender is in this process, calls `decode` if the receiver is, and calls `count` once for
-        each message.
-
-        Args:
-            link: from whom to whom, and the kind of message.
-            tree: what is sent.
-            once: the codecs of a `broadcast`, for `Links.codecs_of` and `decode`; else None.
+        ``super().cross(link, tree)`` and looks at the result. A subclass that carries messages to
+        another process encodes with ``links.codecs_of(link).sending`` if the sender is in this
+        process, calls `decode` if the receiver is, and calls `count` once for each message.
         """
-        sending = self.links.codecs_of(link, once).sending
+        sending = self.links.codecs_of(link).sending
         try:
             message = sending.encode(tree)
-            received = self.decode(link, message, once)
+            received = self.decode(link, message)
         except (TypeError, ValueError) as error:
             complaint = type(error) if type(error) in (TypeError, WireError) else ValueError
             raise complaint(f"{link}: {error}") from error
         self.count(link, message, tree)
         return Delivery(received, message)
 
-    def decode(self, link: Link, message: bytes, once: Once | None = None) -> Tree:
+    def decode(self, link: Link, message: bytes) -> Tree:
         """The tree that the receiver decodes from a message."""
-        return self.links.codecs_of(link, once).receiving.decode(message)
+        return self.links.codecs_of(link).receiving.decode(message)
 
     def count(self, link: Link, message: bytes, tree: Tree) -> None:
         """Write one message into the ledger: its length, and the dense size of its tree."""

@@ -117,16 +117,17 @@ class Links:
         self.codecs = dict(given)
         self.whole_models = False  # True: no codec may leave out some of a model's weights
         self.ends: dict[Link, Ends] = {}  # the codecs of the links that are open
+        self.shared: dict[Link, Ends] = {}  # in a broadcast: one codec for all of its links
         self._chosen: dict[Link, Codec] = {}  # what the function gave for a link last
         self._changes: dict[str, int] = {}  # how often a kind's codec was changed
 
-    def codecs_of(self, link: Link, once: Once | None = None) -> Ends:
-        """The two codecs of a link, made when it is first used; of a broadcast, ``once`` is both.
+    def codecs_of(self, link: Link) -> Ends:
+        """The two codecs of a link, made when it is first used.
 
         Raises ValueError for an unknown kind, and for a party that sends to itself.
         """
-        if once is not None:
-            return Ends(once, once)
+        if link in self.shared:
+            return self.shared[link]
         if self._codec_of is not None and link.kind not in self.codecs:
             self._choose(link, self._codec_of(link) or Identity())
         return self.ends.get(link) or self._begin(link)

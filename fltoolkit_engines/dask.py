@@ -27,7 +27,7 @@ from fltoolkit.codecs.base import Codec
 from fltoolkit.federated.client import Local, LocalUpdate
 from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.workers import Fleet
-from fltoolkit.links import Link, Once
+from fltoolkit.links import Link
 from fltoolkit.trees import Tree, is_finite
 from fltoolkit_engines.remote import Addressed, absent
 
@@ -146,10 +146,10 @@ class DaskChannel(Channel):
         stand_ins = {size: (absent(size), absent(size)) for size in set(sizes.values())}
         return Fleet({name: stand_ins[sizes[name]] for name in names}, self._train)
 
-    def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
+    def cross(self, link: Link, tree: Tree) -> Delivery:
         """Encode a model for a worker, or decode an update that came from one."""
         if link.receiver in self._names and link.kind == "model":
-            message = self.links.codecs_of(link, once).sending.encode(tree)
+            message = self.links.codecs_of(link).sending.encode(tree)
             if message == self._last:
                 message = self._last  # one copy in memory for all who get the same
             self._out[link.receiver], self._last = (link, message), message
@@ -158,10 +158,10 @@ class DaskChannel(Channel):
             return Delivery(Addressed(link.receiver), b"")
         if link.sender not in self._names or link.kind != "update":
             silent = link.sender in self._silent
-            return Delivery({}, b"") if silent else super().cross(link, tree, once)
+            return Delivery({}, b"") if silent else super().cross(link, tree)
         message = self._come.pop(link.sender)
         try:
-            received = self.decode(link, message, once)
+            received = self.decode(link, message)
         except ValueError as error:
             raise type(error)(f"{link}: {error}") from error
         self.count(link, message, received)

@@ -26,7 +26,7 @@ from fltoolkit.federated.rounds import fedavg
 from fltoolkit.federated.server import SERVER
 from fltoolkit.federated.workers import Fleet, send_update
 from fltoolkit.history import Record
-from fltoolkit.links import Link, Once
+from fltoolkit.links import Link
 from fltoolkit.party import LossFn
 from fltoolkit.trees import Tree
 from fltoolkit_engines.remote import Addressed, absent
@@ -111,10 +111,10 @@ class Letters(Channel):
         self.come: dict[str, tuple[str, bytes]] = {}  # by sender
         self.nbytes_moved = 0  # all bytes that Flower carried, as protobuf
 
-    def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
+    def cross(self, link: Link, tree: Tree) -> Delivery:
         """Encode a message that is sent from here, or decode one that has come from elsewhere."""
         sender, receiver, kind = link
-        sending = self.links.codecs_of(link, once).sending
+        sending = self.links.codecs_of(link).sending
         if sender == self.here:
             message = sending.encode(tree)
             self.out[receiver] = kind, message
@@ -129,7 +129,7 @@ class Letters(Channel):
                 f"{where}: a message of kind {came} came. Install one fltoolkit on both sides"
             )
         try:
-            received = self.decode(link, message, once)
+            received = self.decode(link, message)
         except ValueError as error:
             raise type(error)(f"{where}: {error}") from error
         self.count(link, message, received)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import fltoolkit
 from fltoolkit.channel import Channel, Delivery
 from fltoolkit.codecs.base import Codec
-from fltoolkit.links import Link, Once
+from fltoolkit.links import Link
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError
 from fltoolkit_engines.remote import name_place
@@ -93,9 +93,9 @@ class SyftChannel(Channel):
         """The sender's half of `send`: encode the message and put it into the receiver's inbox."""
         self._post(Link(sender, receiver, kind), tree)
 
-    def _post(self, link: Link, tree: Tree, once: Once | None = None) -> None:
+    def _post(self, link: Link, tree: Tree) -> None:
         sender, receiver, kind = link
-        sending = self.links.codecs_of(link, once).sending
+        sending = self.links.codecs_of(link).sending
         site, number = self._site(sender), self._posted.get(link[:2], 0)
         path = f"{fltoolkit.__version__}/{self._run}/{self.step}-{number}-{kind}"
         try:
@@ -119,12 +119,12 @@ class SyftChannel(Channel):
         """
         return self._receive(Link(sender, receiver, kind)).tree
 
-    def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
+    def cross(self, link: Link, tree: Tree) -> Delivery:
         """`post`, then `receive`, if both ends are in this process."""
-        self._post(link, tree, once)
-        return self._receive(link, once)
+        self._post(link, tree)
+        return self._receive(link)
 
-    def _receive(self, link: Link, once: Once | None = None) -> Delivery:
+    def _receive(self, link: Link) -> Delivery:
         sender, receiver, _ = link
         site = self._site(receiver)
         end = time.monotonic() + self.timeout
@@ -138,7 +138,7 @@ class SyftChannel(Channel):
                     )
                 time.sleep(min(self.poll, left))
             message, on_drive = found
-            received = self.decode(link, message, once)
+            received = self.decode(link, message)
         except (OSError, TypeError, ValueError) as error:
             raise self._with_place(error, link) from error
         self._at = receiver

@@ -29,7 +29,7 @@ import fltoolkit
 from fltoolkit.channel import Channel, Delivery
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs.base import Codec
-from fltoolkit.links import KINDS, Link, Once
+from fltoolkit.links import KINDS, Link
 from fltoolkit.party import Party
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError
@@ -117,7 +117,7 @@ class DistributedChannel(Channel):
         """Whether this party lives in this process."""
         return name in self.here
 
-    def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
+    def cross(self, link: Link, tree: Tree) -> Delivery:
         """Carry a message as `Channel` does, with each process doing its own part."""
         sender, receiver, _ = link
         for name in (sender, receiver):
@@ -127,18 +127,18 @@ class DistributedChannel(Channel):
                     f"{sorted(self.ranks)}"
                 )
         if {sender, receiver} <= self.here:
-            return super().cross(link, tree, once)
+            return super().cross(link, tree)
         nothing = {name: _emptied(tensor) for name, tensor in tree.items()}
         if sender in self.here:
             try:
-                message = self.links.codecs_of(link, once).sending.encode(tree)
+                message = self.links.codecs_of(link).sending.encode(tree)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"step {self.step}, {link}: {error}") from error
             self.peers.send(self.ranks[receiver], message, _mark(link))
             self.count(link, message, tree)
             return Delivery(nothing, b"")
         if receiver in self.here:
-            came = self._ahead.pop(link, None) or self._fetch(link, once)
+            came = self._ahead.pop(link, None) or self._fetch(link)
             if came.step != self.step:
                 raise PeerError(
                     f"step {self.step}, {link}: {sender!r} is at step {came.step}. Both "
@@ -148,7 +148,7 @@ class DistributedChannel(Channel):
             return Delivery(came.tree, came.message)
         return Delivery(nothing, b"")
 
-    def _fetch(self, link: Link, once: Once | None = None) -> _Came:
+    def _fetch(self, link: Link) -> _Came:
         """Wait for a message of a link, and decode it."""
         rank, what = self.ranks[link.sender], f"{link.kind} from {link.sender!r}"
         kind, step, mark, message = self.peers.get(rank, what)
@@ -161,7 +161,7 @@ class DistributedChannel(Channel):
                 "same function with the same settings"
             )
         try:
-            return _Came(step, self.decode(link, message, once), message)
+            return _Came(step, self.decode(link, message), message)
         except ValueError as error:
             raise WireError(f"step {step}, {link}: {error}") from error
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from fltoolkit.codecs.base import Codec
-from fltoolkit.links import CodecOf, Ends, Link, Links, Once
+from fltoolkit.links import CodecOf, Ends, Link, Links
 
 
 class LinksInFiles(Links):
@@ -59,10 +59,10 @@ class LinksInFiles(Links):
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._away: dict[Link, Path] = {}  # links whose state is in a file
 
-    def codecs_of(self, link: Link, once: Once | None = None) -> Ends:
+    def codecs_of(self, link: Link) -> Ends:
         """The two codecs of a link; those used longest ago are put into files."""
-        ends = super().codecs_of(link, once)
-        if once is None:
+        ends = super().codecs_of(link)
+        if link not in self.shared:
             self.ends[link] = self.ends.pop(link)  # now the last one used
             for oldest in [*self.ends][: -self._max_links]:
                 self._put_away(oldest)

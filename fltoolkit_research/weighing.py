@@ -14,7 +14,7 @@ from fltoolkit.channel import Delivery
 from fltoolkit.codecs.base import Codec
 from fltoolkit.codecs.stage import Sizes
 from fltoolkit.history import Record
-from fltoolkit.links import Link, Once
+from fltoolkit.links import Link
 from fltoolkit.trees import Tree
 from fltoolkit_research.codecs.same_mask import SameMaskChannel
 
@@ -54,15 +54,15 @@ class WeighingChannel(SameMaskChannel):
         self.every, self.clients = every, frozenset(clients)
         self._sums: dict[str, _Sums] = {}
 
-    def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
+    def cross(self, link: Link, tree: Tree) -> Delivery:
         """Carry a message as `Channel` does; the sender's codec weighs every ``every``-th one."""
         name = f"{link.kind}_{self._direction(link)}"
         sums = self._sums.get(name, _Sums())
         due, sizes = sums.messages % self.every == 0, None
         if due:
             with suppress(TypeError, ValueError):  # sending raises the same error, with the link
-                sizes = self.links.codecs_of(link, once).sending.weigh(tree)
-        arrival = super().cross(link, tree, once)
+                sizes = self.links.codecs_of(link).sending.weigh(tree)
+        arrival = super().cross(link, tree)
         self._sums[name] = sums  # after sending, because a message that failed has no sizes
         nbytes = len(arrival.message)
         sums.messages += 1

@@ -119,7 +119,7 @@ def measured_room(play: Callable[[], Any]) -> dict[str, float]:
         patch.setattr(
             Channel,
             "cross",
-            lambda c, link, x, once=None: cross(c, link, moved(x, next(seeds)), once),
+            lambda c, link, x: cross(c, link, moved(x, next(seeds))),
         )
         for _ in range(PLAYS):
             widen(room, plain, play())

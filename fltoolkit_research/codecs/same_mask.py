@@ -12,7 +12,7 @@ from torch import Tensor
 from fltoolkit.channel import Channel, Delivery
 from fltoolkit.codecs.base import Codec, walk
 from fltoolkit.codecs.stage import Parts, Stage, expect_finite, floats, tensors_of
-from fltoolkit.links import Link, Once
+from fltoolkit.links import Link
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError, check_num_values
 
@@ -83,9 +83,9 @@ class SameMaskChannel(Channel):
     {'g': tensor([0., 1., 0., 0.])}
     """
 
-    def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
+    def cross(self, link: Link, tree: Tree) -> Delivery:
         """Carry a message as `Channel` does; both ends of its answer then know its places."""
-        arrival = super().cross(link, tree, once)
+        arrival = super().cross(link, tree)
         for kind in [kind for kind, codec in self.codecs.items() if _answering(codec, link.kind)]:
             masks = self.links.codecs_of(link).receiving.masks(arrival.message)
             for codec in self.links.codecs_of(Link(link.receiver, link.sender, kind)):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from fltoolkit.channel import Channel, Delivery
 from fltoolkit.codecs.base import Codec
 from fltoolkit.evaluation import forward
-from fltoolkit.links import KINDS, Link, Once
+from fltoolkit.links import KINDS, Link
 from fltoolkit.models import seeded
 from fltoolkit.party import Party
 from fltoolkit.shapes import Bool, Float, Int, Shaped
@@ -63,9 +63,9 @@ class Listener(Channel):
         self.kinds = tuple(kinds)
         self.heard: list[Heard] = []
 
-    def cross(self, link: Link, tree: Tree, once: Once | None = None) -> Delivery:
+    def cross(self, link: Link, tree: Tree) -> Delivery:
         """Carry a message as `Channel` does, and keep a copy of what arrived."""
-        arrival = super().cross(link, tree, once)
+        arrival = super().cross(link, tree)
         if link.kind in self.kinds:  # a copy, because training changes the tensors that arrived
             kept = {name: tensor.detach().clone() for name, tensor in arrival.tree.items()}
             self.heard.append(Heard(self.step, *link, kept))

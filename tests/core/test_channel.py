@@ -127,8 +127,8 @@ def test_totals_by_direction():
 class Late(Channel):
     """A transport of one's own by the public seam alone: `cross`, `links.open` and `count`."""
 
-    def cross(self, link, tree, once=None):
-        sending, receiving = self.links.codecs_of(link, once)
+    def cross(self, link, tree):
+        sending, receiving = self.links.codecs_of(link)
         lying_in_the_box = sending.encode(tree)
         received = receiving.decode(lying_in_the_box)
         self.count(link, lying_in_the_box, received)
