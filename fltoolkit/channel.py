@@ -123,8 +123,8 @@ class Channel:
     def broadcast(self, sender: str, receivers: Sequence[str], kind: str, tree: Tree) -> Tree:
         """Send one tree to several receivers, encoded once; returns what all of them decode.
 
-        A codec that draws random numbers, such as `EDEN`, decodes differently on each link: a model
-        that is sent to each client by `send` leaves clients that hold different models. Here all
+        A codec that draws random numbers decodes differently on each link: a model that is sent to
+        each client by `send` leaves clients that hold different models. Here all
         receivers get the same bytes, so all hold the same numbers, and the sender knows them. The
         message is counted once for each receiver. Codec memory such as a residual belongs to the
         sender and this group of receivers.

@@ -257,7 +257,7 @@ def check_whole(codec: Codec | None) -> None:
         raise ValueError(
             f"codecs['model'] = {codec!r}: {why}, and here a model is sent whole. Quantize it, "
             "Pipeline(Quantize(8)), or send what has changed since the last message: "
-            "Difference(...) around a codec without ErrorFeedback"
+            "fltoolkit_research.codecs.Difference(...) around a codec without ErrorFeedback"
         )
 
 
