@@ -126,7 +126,7 @@ class CoderLaws:
     @pytest.mark.parametrize("num_levels", [1, 2, 3, 4, 17, 255, 256, 257, 1000, 4096, 65536])
     def test_larger_shapes(self, coder, num_levels):
         rng = np.random.default_rng(num_levels)
-        for shape in [(4001,), (64, 65), (30, 10, 3, 3), (0, 7), ()]:
+        for shape in [(4001,), (64, 65), (30, 10, 3, 3), (1, 63), (4000, 1), (0, 7), ()]:
             nbytes(coder, symbols(rng.integers(0, num_levels, shape), num_levels))
             nbytes(coder, symbols(np.full(shape, num_levels - 1), num_levels))
 

@@ -67,3 +67,8 @@ def test_nothing_is_allocated_for_a_lie(head):
     """Headers that are well-formed, and impossible."""
     with pytest.raises(WireError):
         undo(BitPack(), head + bytes(8))
+
+
+def test_a_bitmap_has_as_many_ones_as_it_says():
+    with pytest.raises(WireError, match="3 ones, found 4"):
+        undo(BitPack(), bytes.fromhex("0408034d"))

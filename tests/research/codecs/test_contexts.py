@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from fltoolkit.codecs import BitPack, Quantize
+from fltoolkit.codecs import Quantize
 from fltoolkit.codecs.stage import Indices, Symbols
 from fltoolkit.testing import normal
 from fltoolkit.wire import WireError, varint
@@ -36,14 +36,6 @@ from fltoolkit_research.codecs.contexts import LANED, MODELLED
 @pytest.mark.parametrize("coder", [ContextEntropy()], ids=repr)
 class TestContextEntropy(CoderLaws):
     """All of them."""
-
-
-def test_large_tensors_are_cut_into_segments(monkeypatch):
-    monkeypatch.setattr(contexts, "SEGMENT", 5000)
-    _, q = dense_update(np.random.default_rng(0), rows=100, columns=300)
-    segments = contexts._segments([q.shape])
-    assert [length for length, _ in segments] == [4800] * 5 + [6000]
-    nbytes(ContextEntropy(), symbols(q, 256))
 
 
 @pytest.mark.parametrize(
@@ -139,10 +131,6 @@ class TestStructure:
         assert torch.equal(ContextEntropy().undo(coded)["w"].values, part.values)
         assert coded[NAME].numel() < 0.9 * nbytes(ContextEntropy(), part)
 
-    def test_short_forms_are_kept_where_they_win(self):
-        for part in (symbols([1, 2, 3], 4), symbols([7], 256), places([5], 1000)):
-            assert nbytes(ContextEntropy(), part) <= nbytes(BitPack(), part)
-
 
 class TestPrediction:
     """What outer products tell of a cell, and that both sides compute the same."""
@@ -157,17 +145,6 @@ class TestPrediction:
         shuffled = rng.permutation(q.reshape(-1)).reshape(q.shape)
         assert nbytes(ContextEntropy(), symbols(shuffled, 256)) > 0.99 * entropy_nbytes(q)
         assert nbytes(ContextEntropy(), symbols(q.reshape(-1), 256)) > 0.9 * entropy_nbytes(q)
-
-    def test_noise_has_no_rank(self):
-        noise = np.random.default_rng(11).normal(size=(200, 300))
-        assert prediction._factors(np.round(5 * noise).astype(np.int16)).rank == 0
-
-    @pytest.mark.parametrize("size", [5, 63])
-    def test_a_single_row_or_column(self, size):
-        for shape in [(size, 1), (1, size), (4000, 1), (1, 4000)]:
-            rng = np.random.default_rng(size)
-            nbytes(ContextEntropy(), symbols(rng.integers(0, 3, shape), 3))
-            nbytes(ContextEntropy(), symbols(rng.integers(0, 200, shape), 256))
 
     def test_float32_adds_up_factors_exactly(self):
         """In any order: the largest sum of the largest products stays below 2**24."""
@@ -302,15 +279,6 @@ def test_frequencies(num_values, skew):
     used = table.frequencies / (1 << lanes.BITS)
     if num_values < 1000:
         assert (shares * np.log2(shares / used)).sum() <= 0.02 + 0.01 * (shares @ -np.log2(shares))
-
-
-def test_groups_are_as_large_as_is_cheap():
-    bell = 1e6 * np.exp(-(np.linspace(-5, 5, 16) ** 2) / 2) + 0.3
-    assert lanes._Table.of(bell).group == 2
-    assert lanes._Table.of(np.ones(4)).group == 4
-    assert lanes._Table.of(np.ones(2)).group == 8
-    assert lanes._Table.of(np.ones(17)).group == 1
-    assert lanes._Table.of(np.array([1e6, 10.0])).group == 1  # rare ones would cost too much
 
 
 def test_golden_lanes():
