@@ -58,6 +58,16 @@ class Flight:
         if strangers := {*self.idle, *(row[2] for row in self.at_work)} ^ {*workers.clients}:
             raise ValueError(f"clients {sorted(strangers)}: not the same as when the run was saved")
 
+    def count_missed(self, num_clients: int) -> None:
+        """Count an update that did not come. Raises RuntimeError if these are many in a row."""
+        self.missed_in_a_row += 1
+        if self.missed_in_a_row >= 10 * num_clients:
+            raise RuntimeError(
+                f"{self.missed_in_a_row} times in a row a client dropped out or failed in "
+                "training, so the run would not end. Lower the clock's dropout or lr, or check the "
+                "data"
+            )
+
     def state_dict(self) -> dict[str, Any]:
         """Plain values and tensors, so that it can be saved without pickle."""
         random = "" if self.random is None else json.dumps(self.random.bit_generator.state)
@@ -155,20 +165,27 @@ def fedasync(
         raise ValueError(f"alpha={alpha}: the share of the new model, above 0 and at most 1")
     workers = Workers(model, as_fleet(clients), local, seed, SERVER)
     num_updates = to_come("num_updates", num_updates)
-    pending = _Pending(workers, channel, server, num_updates.start)
+    flight = _begun(workers, channel, server, num_updates.start)
     yield CHECKED
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
+    updates = _updates(workers, channel, server, flight)
     for t in num_updates:
         channel.step = t + 1
-        update = pending.next_update()
+        update = next(updates)
         a, x = alpha * update.weight, model.state_dict()
         change = {n: update.start[n] + d - x[n].to(d) for n, d in update.delta.items()}  # x_new - x
         apply_update(model, _scaled(change, a), server.optimizer)
-        about: Record = {"client": update.client, "loss": update.loss}
-        about |= {"staleness": update.staleness, "num_failed": update.num_failed}
-        about["seconds"] = pending.flight.seconds
-        yield {"round": t, "step": t + 1, **about, **totals()}
+        yield {
+            "round": t,
+            "step": t + 1,
+            "client": update.client,
+            "loss": update.loss,
+            "staleness": update.staleness,
+            "num_failed": update.num_failed,
+            "seconds": flight.seconds,
+            **totals(),
+        }
 
 
 @checked_at_call
@@ -212,14 +229,15 @@ def fedbuff(
         raise ValueError(f"buffer_size={buffer_size}: must be at least 1 update")
     workers = Workers(model, as_fleet(clients), local, seed, SERVER)
     rounds = to_come("rounds", rounds)
-    pending = _Pending(workers, channel, server, rounds.start)
+    flight = _begun(workers, channel, server, rounds.start)
     yield CHECKED
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
+    updates = _updates(workers, channel, server, flight)
     for t in rounds:
         channel.step = t + 1
         # without the models from which the clients have trained, which only fedasync needs
-        buffer = [pending.next_update()._replace(start={}) for _ in range(buffer_size)]
+        buffer = [next(updates)._replace(start={}) for _ in range(buffer_size)]
         s = [update.weight for update in buffer]
         if any(s):
             mean = weighted_mean([update.delta for update in buffer], s)  # sum s delta / sum s
@@ -234,7 +252,7 @@ def fedbuff(
             "num_stale": sum(staleness > 0 for staleness in late),
             "num_failed": sum(update.num_failed for update in buffer),
             "staleness": sum(late) / buffer_size,
-            "seconds": pending.flight.seconds,
+            "seconds": flight.seconds,
             **totals(),
         }
 
@@ -254,64 +272,56 @@ class _Update(NamedTuple):
     num_failed: int  # clients whose training failed since the update before
 
 
-class _Pending:
-    """The clients at work, in the order in which they will be ready: what both servers share."""
+def _begun(workers: Workers, channel: Channel, server: AsyncServer, done: int) -> Flight:
+    """The flight of a run, after checks of what both servers share."""
+    check_optimizer(SERVER, workers.model, server.optimizer)
+    most, concurrency = len(workers.clients), server.concurrency
+    if not 1 <= concurrency <= most:
+        raise ValueError(f"concurrency={concurrency}: must be 1 to {most} clients at work")
+    if not workers.are_here(channel):
+        raise ValueError(
+            "fedasync and fedbuff need all clients in this process; over several processes use "
+            "fedavg, whose server waits for the end of a round"
+        )
+    flight = Flight() if server.flight is None else server.flight
+    flight.begin(workers, done)
+    return flight
 
-    def __init__(self, workers: Workers, channel: Channel, server: AsyncServer, done: int):
-        check_optimizer(SERVER, workers.model, server.optimizer)
-        most, concurrency = len(workers.clients), server.concurrency
-        if not 1 <= concurrency <= most:
-            raise ValueError(f"concurrency={concurrency}: must be 1 to {most} clients at work")
-        if not workers.are_here(channel):
-            raise ValueError(
-                "fedasync and fedbuff need all clients in this process; over several processes use "
-                "fedavg, whose server waits for the end of a round"
-            )
-        self.workers, self.channel, self.server = workers, channel, server
-        self.flight = Flight() if server.flight is None else server.flight
-        self.flight.begin(workers, done)
 
-    def next_update(self) -> _Update:
-        """Keep ``concurrency`` clients at work until one has sent its update."""
-        channel, flight, num_failed = self.channel, self.flight, 0
-        while True:
-            self.send_models()
-            flight.seconds, _, client, sent, start = heapq.heappop(flight.at_work)
-            flight.idle.append(client)
-            times = flight.times_asked[client] - 1  # in place of the round
-            update = self.workers.learn(channel, {client: start}, times)[client]
-            _, delta, _ = send_update(client, SERVER, update, channel)
-            self.count_missed(delta is None)
-            if delta is not None and isinstance(update, LocalUpdate):
-                staleness = channel.step - sent
-                weight = weight_of(self.server.staleness, staleness)
-                return _Update(client, start, delta, update.loss, staleness, weight, num_failed)
-            num_failed += 1
+def _updates(
+    workers: Workers, channel: Channel, server: AsyncServer, flight: Flight
+) -> Iterator[_Update]:
+    """The updates as they come, while idle clients are drawn and sent the newest model.
 
-    def send_models(self) -> None:
-        """Draw idle clients and send them the model, until ``concurrency`` clients are at work."""
-        server, flight, asked = self.server, self.flight, self.flight.times_asked
-        assert flight.random is not None
+    Raises RuntimeError if many in a row do not come.
+    """
+    asked, random, num_failed = flight.times_asked, flight.random, 0
+    assert random is not None
+    while True:
         while flight.idle and len(flight.at_work) < server.concurrency:
-            client = flight.idle.pop(int(flight.random.integers(len(flight.idle))))
-            start = self.channel.send(SERVER, client, "model", sent_entries(self.workers.model))
+            client = flight.idle.pop(int(random.integers(len(flight.idle))))
+            start = channel.send(SERVER, client, "model", sent_entries(workers.model))
             end, number = flight.seconds + takes(server.clock, client, asked[client]), asked.total()
             asked[client] += 1
             if end < math.inf:
-                heapq.heappush(flight.at_work, (end, number, client, self.channel.step, start))
+                heapq.heappush(flight.at_work, (end, number, client, channel.step, start))
             else:
                 flight.idle.append(client)
-                self.count_missed(True)
+                flight.count_missed(len(workers.clients))
 
-    def count_missed(self, missed: bool) -> None:
-        """Count the updates in a row that did not come. Raises RuntimeError if they are many."""
-        self.flight.missed_in_a_row = self.flight.missed_in_a_row + 1 if missed else 0
-        if self.flight.missed_in_a_row >= 10 * len(self.workers.clients):
-            raise RuntimeError(
-                f"{self.flight.missed_in_a_row} times in a row a client dropped out or failed in "
-                "training, so the run would not end. Lower the clock's dropout or lr, or check the "
-                "data"
-            )
+        flight.seconds, _, client, sent, start = heapq.heappop(flight.at_work)
+        flight.idle.append(client)
+        # how often it was at work before, in place of the round
+        update = workers.learn(channel, {client: start}, asked[client] - 1)[client]
+        _, delta, _ = send_update(client, SERVER, update, channel)
+        if delta is None or not isinstance(update, LocalUpdate):
+            num_failed += 1
+            flight.count_missed(len(workers.clients))
+            continue
+        flight.missed_in_a_row, staleness = 0, channel.step - sent
+        weight = weight_of(server.staleness, staleness)
+        yield _Update(client, start, delta, update.loss, staleness, weight, num_failed)
+        num_failed = 0
 
 
 def _scaled(tree: Tree, factor: float) -> Tree:
