@@ -111,13 +111,8 @@ class Predict:
         if guess is None or guess is ...:
             silent = self._skipping or saved_edition()
             print("  The next cells measure it." if silent else _FIRST)
-            return None
-        try:
-            guess = self._read(question, guess, 0.0 if unit else None, unit)
-        except ValueError as error:
-            print(f"  {error}")
-            return None
-        print(f"  your guess: {f'{say(guess)} {unit}'.rstrip()}. The next cells measure it.")
+        elif (read := self._read(question, guess, 0.0 if unit else None, unit)) is not None:
+            print(f"  your guess: {f'{say(read)} {unit}'.rstrip()}. The next cells measure it.")
         return None
 
     def __call__(self, question: str, guess: Any, measured: Any, unit: str = "") -> None:
@@ -135,31 +130,33 @@ class Predict:
         """
         self._found[question] = measured, unit
         print(question)
-        made = guess is not None and guess is not ...
-        typed, wrong = guess, ""
-        try:
-            guess = self._read(question, typed, measured, unit) if made else None
-        except ValueError as error:
-            made, wrong = False, f"  {error}"
+        none = guess is None or guess is ...
+        read = None if none else self._read(question, guess, measured, unit)
+        made = read is not None
         self.shown = made or self._skipping or saved_edition()
-        if wrong:
-            print(wrong)
+        if none and not self.shown:
+            print(_ABOVE if question in self._asked else _FIRST)
         if not self.shown:
-            if not wrong:
-                print(_ABOVE if question in self._asked else _FIRST)
             return
-        guessed = f"{say(guess)} {unit}".rstrip() if made else ""
+        guessed = f"{say(read)} {unit}".rstrip() if made else ""
         found = f"{say(measured)} {unit}".rstrip()
         print(f"  your guess: {guessed or 'no guess was made'}")
         print(f"  measured:   {found}")
-        off = distance(guess, measured) if made else ""
-        off = f"{off} {note(typed, measured)}".rstrip()
+        off = f"{distance(read, measured)} {note(guess, measured)}".rstrip() if made else ""
         if made:
             print(f"  {off}")
-        self._remember(question, Guess(guessed, found, off, factor(guess, measured)))
+        self._remember(question, Guess(guessed, found, off, factor(read, measured)))
 
     def _read(self, question: str, typed: Any, measured: Any, unit: str) -> Any:
-        """The guess as a value; a ValueError says what is possible and what to do."""
+        """The guess as a value; or None, after a sentence that says what is possible instead."""
+        try:
+            return self._value(question, typed, measured, unit)
+        except ValueError as error:
+            print(f"  {error}")
+            return None
+
+    def _value(self, question: str, typed: Any, measured: Any, unit: str) -> Any:
+        """The guess as a value. Raises ValueError, which says what is possible and what to do."""
         possible = self._possible.get(_DIGITS.sub("{}", question))
         if possible is None:
             return typed if measured is None else read_answer(typed, measured, unit)

@@ -36,10 +36,6 @@ def points_at_settings(notebook: Notebook, cell: int) -> None:
     words.get_by_text(f"{chosen}: ").wait_for()
     page.keyboard.press("End")  # the one with the most bytes
     words.get_by_text(f"{names[-1]}: ").wait_for()
-    wait_for(page, lambda: "image/png" in picture(notebook, cell))
-    area.locator("img[src^='data:image/png']").wait_for()
-    notebook.screenshot("tradeoff_panel_end")
-    assert set(picture(notebook, cell)) == {"image/png", "text/plain"}
     shown = notebook.ask(
         "from fltoolkit_course.panels import describe_point\n"
         "print(describe_point(results, panel.selected))"
@@ -47,7 +43,9 @@ def points_at_settings(notebook: Notebook, cell: int) -> None:
     assert shown.startswith(f"{names[-1]}: ")
     assert "ledger of the first seed" in shown
     assert words.inner_text().strip() == shown
-    assert picture(notebook, cell)["text/plain"].strip() == shown
+    wait_for(page, lambda: picture(notebook, cell)["text/plain"].strip() == shown)
+    assert set(picture(notebook, cell)) == {"image/png", "text/plain"}
+    notebook.screenshot("tradeoff_panel_end")
 
     notebook.ask(f"panel.slider.value = {names[0]!r}")  # another cell moves the slider
     words.get_by_text(f"{names[0]}: ").wait_for()

@@ -267,15 +267,6 @@ def test_of_the_texts_the_first_the_doublings_and_the_latest_are_shown() -> None
     assert words[place : place + 4] == ["2.0 kB", "text\xa02↵", "4.0 kB", "text\xa04↵"]
 
 
-def test_plots_do_not_move_while_texts_are_added() -> None:
-    def top(picture: Picture) -> float:
-        marks = lay_out(picture).marks
-        return next(mark.y for mark in marks if getattr(mark, "words", "") == "bytes sent")
-
-    assert top(picture_of(small())) == top(shown(1)) == top(shown(40))
-    assert words_in(picture_of(small())).count("nothing yet") == 3, "of both plots and the texts"
-
-
 @pytest.mark.later
 def test_a_run_counts_steps_and_goes_by_rounds() -> None:
     lab = small(20, inner_steps=5)

@@ -2,17 +2,15 @@
 
 import io
 import math
-from itertools import combinations, pairwise
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from fltoolkit.plots.placing import LETTER, Words
 from PIL import Image
 
-from fltoolkit.plots.figures import keep_apart
 from fltoolkit.plots.style import COLORS, PAPER
 from fltoolkit_course.plots.drawing import (
     LINE,
@@ -27,17 +25,7 @@ from fltoolkit_course.plots.drawing import (
     line_look,
     symbol,
 )
-from fltoolkit_research.plots.placing import LETTER, Words, beside
-
-
-@given(st.lists(st.floats(-1e3, 1e3), max_size=8), st.floats(0.1, 50))
-def test_spread_keeps_order_and_distance(wanted: list[float], gap: float) -> None:
-    places = keep_apart(wanted, gap)
-    order = sorted(range(len(wanted)), key=wanted.__getitem__)
-    steps = [places[b] - places[a] for a, b in pairwise(order)]
-    assert all(step >= gap - 1e-6 for step in steps)
-    if all(wanted[b] - wanted[a] >= gap for a, b in pairwise(order)):
-        assert places == pytest.approx(wanted, abs=1e-6)
+from fltoolkit_research.plots.placing import LETTER, Words
 
 
 def svg_of(*args, **more) -> str:
@@ -87,15 +75,6 @@ def test_what_lies_beyond_an_axis_lies_at_its_end() -> None:
     frame = Frame(Axis("step", 0, 10), Axis("loss", 1, 2))
     assert (frame.x(-5), frame.x(99)) == (frame.left, frame.right)
     assert (frame.y(0), frame.y(1.5)) == (frame.low, (frame.low + frame.high) / 2)
-
-
-def test_words_beside_marks_cover_neither_marks_nor_words() -> None:
-    places = [(100.0, 100.0), (112.0, 101.0), (100.0, 113.0), (300.0, 100.0)]
-    found = beside(places, ["1", "22", "3", "4"])
-    boxes = [(w.x, w.y - 0.8 * w.size, w.x + 0.6 * w.size * len(w.words), w.y) for w in found]
-    boxes += [(x - 7, y - 7, x + 7, y + 7) for x, y in places[:1]]
-    for a, b in combinations(boxes, 2):
-        assert a[0] >= b[2] or b[0] >= a[2] or a[1] >= b[3] or b[1] >= a[3], (a, b)
 
 
 def test_svg_and_figure_hold_the_same_marks() -> None:
