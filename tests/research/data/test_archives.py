@@ -101,16 +101,6 @@ def test_emnist_by_writer(folders):
     assert list(load_emnist_federated(max_clients=2)) == ["f0000_14", "f0001_41"]
 
 
-def test_emnist_archive(folders):
-    root, cache = folders
-    write_emnist(root / "made" / "fed_emnist_test.h5", label=61)
-    with tarfile.open(root / "fed_emnist.tar.bz2", "w:bz2") as tar:
-        tar.add(root / "made" / "fed_emnist_test.h5", "fed_emnist_test.h5")
-    clients = load_emnist_federated("test", only_digits=False)
-    assert clients["f0002_00"][1].tolist() == [61]
-    assert [p.name for p in (cache / "emnist").iterdir()] == ["fed_emnist_test.h5"]
-
-
 def test_emnist_errors(folders, monkeypatch):
     root, _ = folders
     path = root / "fed_emnist_digitsonly_train.h5"
