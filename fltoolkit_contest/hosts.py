@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fltoolkit.data.datasets import DIGITS
 from fltoolkit_contest.pipes import Array, length_of, parse, to_bytes
 from fltoolkit_contest.slots import CupError
 from fltoolkit_grading import fence
@@ -77,6 +78,7 @@ class Hosts:
                 bounds=BOUNDS,
                 readable=fence.packages(),
                 packages=PACKAGES,
+                hidden=[str(DIGITS)],  # the samples that a contest is about
                 environment={**_ENVIRONMENT, "PYTHONPATH": fence.import_path()},
             )
             self.processes.append(process)

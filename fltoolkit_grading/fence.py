@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatch
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,7 @@ def start(
     bounds: Bounds = Bounds(),
     readable: Sequence[str] = (),
     packages: Sequence[str] | None = None,
+    hidden: Sequence[str] = (),
     environment: dict[str, str] | None = None,
     without_fence: str = "",
 ) -> Fenced:
@@ -219,6 +221,7 @@ def start(
         readable: files and folders that it may read, besides `always_readable`.
         packages: patterns of the installed packages that it may read, such as ``numpy*``; None for
             all of them. Packages can hold data sets and trained models.
+        hidden: files in readable folders that are empty for it.
         environment: variables in addition to PATH, HOME, TMPDIR and LANG; nothing is inherited.
         without_fence: a folder. If given, there is no fence, and the program works in this folder
             as the user who called; memory is measured all the same. For programs that one trusts.
@@ -241,7 +244,7 @@ def start(
     if why := missing():
         raise OSError(why)
     with _filter() as seccomp:
-        fenced = _command(command, bounds, readable, seccomp, packages)
+        fenced = _command(command, bounds, readable, seccomp, packages, hidden)
         return Fenced(subprocess.Popen(fenced, pass_fds=[seccomp], **about), bounds)
 
 
@@ -271,12 +274,24 @@ def _few_packages(patterns: Sequence[str]) -> list[str]:
     return view
 
 
+def _covered(view: Sequence[str], hidden: Sequence[str]) -> list[str]:
+    """Arguments that put nothing over these files, wherever a part of the view shows them."""
+    places = {}
+    for option, shown in pairwise(view):
+        if option.startswith("--ro-bind"):
+            for file in map(os.path.realpath, hidden):
+                if Path(file).is_relative_to(inside := os.path.realpath(shown)):
+                    places[os.path.join(shown, os.path.relpath(file, inside))] = None
+    return [each for place in places for each in ("--ro-bind", "/dev/null", place)]
+
+
 def _command(
     command: Sequence[str],
     bounds: Bounds,
     readable: Sequence[str],
     seccomp: int,
     packages: Sequence[str] | None = None,
+    hidden: Sequence[str] = (),
 ) -> list[str]:
     """The command with bubblewrap in front of it."""
     bwrap = shutil.which("bwrap") or "bwrap"
@@ -288,6 +303,7 @@ def _command(
     for path in paths:
         view += ["--ro-bind-try", path, path]
     view += [] if packages is None else _few_packages(packages)
+    view += _covered(view, hidden)
     fence = [bwrap, "--unshare-all", "--unshare-user", "--disable-userns", "--new-session"]
     fence += ["--die-with-parent", "--seccomp", str(seccomp)]
     fence += ["--uid", str(NOBODY), "--gid", str(NOBODY), "--hostname", "fenced", *view]

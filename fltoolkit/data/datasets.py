@@ -48,6 +48,7 @@ SOURCES = {
     ),
 }
 
+DIGITS = Path(__file__).with_name("digits.npz")
 PIXEL_STATISTICS = {
     "digits": ((0.3053,), (0.3761,)),
     "mnist": ((0.1307,), (0.3081,)),
@@ -125,7 +126,7 @@ def load(name: str) -> Dataset:
 
 
 def _load_digits() -> Dataset:
-    with np.load(Path(__file__).with_name("digits.npz")) as file:
+    with np.load(DIGITS) as file:
         pixels, labels = file["pixels"], file["labels"].astype(np.int64)
     x = standardize(pixels.reshape(-1, 1, 8, 8) / np.float32(16), "digits")
     y = torch.from_numpy(labels)

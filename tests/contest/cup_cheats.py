@@ -9,8 +9,11 @@ if "sklearn.datasets" in sys.modules or importlib.util.find_spec("sklearn"):
     FOUND = True
 """,
     "the data set as a file": """
-import glob, sys
-FOUND = bool(glob.glob(sys.prefix + "/lib/python3*/site-packages/sklearn/datasets/data/digits*"))
+import glob, pathlib, sys, fltoolkit
+file = pathlib.Path(fltoolkit.__file__).parent / "data" / "digits.npz"
+FOUND = bool(file.read_bytes() or glob.glob(
+    sys.prefix + "/lib/python3*/site-packages/sklearn/datasets/data/digits*"
+))
 """,
     "the data set by the package's loader": """
 from fltoolkit.data import load
