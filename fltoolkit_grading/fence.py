@@ -221,7 +221,7 @@ def start(
         readable: files and folders that it may read, besides `always_readable`.
         packages: patterns of the installed packages that it may read, such as ``numpy*``; None for
             all of them. Packages can hold data sets and trained models.
-        hidden: files in readable folders that are empty for it.
+        hidden: files in readable folders that it cannot open.
         environment: variables in addition to PATH, HOME, TMPDIR and LANG; nothing is inherited.
         without_fence: a folder. If given, there is no fence, and the program works in this folder
             as the user who called; memory is measured all the same. For programs that one trusts.
@@ -275,8 +275,11 @@ def _few_packages(patterns: Sequence[str]) -> list[str]:
 
 
 def _covered(view: Sequence[str], hidden: Sequence[str]) -> list[str]:
-    """Arguments that put nothing over these files, wherever a part of the view shows them."""
-    places = {}
+    """Arguments that put a device over these files, which no fenced program can open.
+
+    They are put at each path by which the view shows the files.
+    """
+    places: dict[str, None] = {}
     for option, shown in pairwise(view):
         if option.startswith("--ro-bind"):
             for file in map(os.path.realpath, hidden):

@@ -381,6 +381,27 @@ def test_packages_are_covered_by_every_path_to_them(tmp_path, monkeypatch):
     program.stop()
 
 
+def test_a_hidden_file_cannot_be_read_by_any_path_to_it(tmp_path):
+    if why := fence.missing():
+        pytest.skip(why)
+    (folder := tmp_path / "folder").mkdir()
+    for name in ("secret", "other"):
+        (folder / name).write_text(name)
+    (tmp_path / "link").symlink_to(folder)
+    ways = [str(folder), str(tmp_path / "link")]
+    code = f"""
+for way in {ways}:
+    for name in ("other", "secret"):
+        try:
+            print(open(way + "/" + name).read())
+        except PermissionError:
+            print("hidden")
+"""
+    program = fence.start([*PYTHON, code], readable=ways, hidden=[str(folder / "secret")])
+    assert program.stdout.read().decode().split() == ["other", "hidden"] * 2
+    program.stop()
+
+
 def test_of_a_checkout_only_packages_are_readable():
     """The masters lie beside them."""
     ours = {os.path.realpath(path) for path in fence.packages()}
