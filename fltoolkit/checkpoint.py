@@ -6,7 +6,6 @@ Not here: the records of the run. A `History` with a path keeps them by itself.
 import hashlib
 import io
 import os
-import pickle
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -149,7 +148,7 @@ def _read(path: Path) -> Any:
         if _line_of_sums(content, path.name) not in listed:
             raise ValueError(f"its SHA-256 is not in {sums.name}")
         return torch.load(io.BytesIO(content), weights_only=True)
-    except (OSError, ValueError, RuntimeError, pickle.UnpicklingError) as error:
+    except (OSError, ValueError) as error:
         raise ValueError(
             f"{path} cannot be read as it was saved: {error}. Bring back a copy of {path.parent}, "
             "or delete it and begin anew"

@@ -20,11 +20,6 @@ depend on how the test samples were cut into batches.
 """
 
 
-def unchanged(mean: float) -> float:
-    """The mean as it is."""
-    return mean
-
-
 @dataclass(frozen=True)
 class Metric:
     """A number that says how good a network is, with its name and its direction.
@@ -46,7 +41,7 @@ class Metric:
     measure: Measure | None  # None: the metric is the test loss itself, or ``of_all`` gives it
     higher_is_better: bool = True
     unit: str = ""  # "%": values from 0 to 1 are shown times 100
-    of_mean: Callable[[float], float] = unchanged  # e.g. ``math.exp`` makes a loss a perplexity
+    of_mean: Callable[[float], float] = float  # e.g. ``math.exp`` makes a loss a perplexity
     of_all: Callable[[Tensor, Tensor], Any] | None = None  # outputs and targets of the whole set
 
     @property
