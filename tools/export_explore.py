@@ -247,7 +247,7 @@ def short(text: str) -> str:
         def visit_Call(self, node: ast.Call) -> ast.Call:
             self.generic_visit(node)
             name = ast.unparse(node.func)
-            rooms = (codecs, more_codecs, gates, own_gates, pooled)
+            rooms = (codecs, more_codecs, gates, own_gates, pooled, *pareto_report.MODULES)
             known = inspect.signature(next(getattr(r, name) for r in rooms if hasattr(r, name)))
             node.keywords = [
                 each

@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
-from fltoolkit.plots.placing import LETTER, Words
 from PIL import Image
 
 from fltoolkit.plots.style import COLORS, PAPER

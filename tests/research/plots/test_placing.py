@@ -3,9 +3,11 @@
 from itertools import combinations, pairwise
 
 import pytest
-from fltoolkit.plots.placing import beside, keep_apart
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fltoolkit.plots.figures import keep_apart
+from fltoolkit_research.plots.placing import beside
 
 
 @given(st.lists(st.floats(-1e3, 1e3), max_size=8), st.floats(0.1, 50))
