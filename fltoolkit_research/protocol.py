@@ -137,6 +137,7 @@ class Protocol:
             raise ValueError(
                 f"name={self.name!r}: use letters, digits and _ only, as in a Python name"
             )
+        object.__setattr__(self, "__doc__", self.train.__doc__)  # what `help` shows
         if strangers := set(self.sends) - set(KINDS):
             raise ValueError(f"sends {sorted(strangers)}: a kind is one of {', '.join(KINDS)}")
 

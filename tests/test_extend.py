@@ -16,16 +16,7 @@ from fltoolkit.cli import main
 from fltoolkit.codecs import Pipeline
 from fltoolkit.plots.style import summary
 from fltoolkit.testing import Conformance
-from fltoolkit_research import (
-    Experiment,
-    Store,
-    front,
-    metric_of,
-    points,
-    protocols,
-    read,
-    run,
-)
+from fltoolkit_research import Experiment, front, metric_of, points, protocols, read, run
 
 PAGE = (Path(__file__).parents[1] / "docs" / "extend.md").read_text(encoding="utf-8")
 *MODULE, EXPERIMENT, SWEEP, PLOT, CLINICS, HUB, LOGGED = re.findall(
@@ -146,13 +137,6 @@ def test_from_the_plan_to_the_plot(folder, capsys):
     assert Path("gossip.pdf").read_bytes().startswith(b"%PDF")
     assert main([*words(RUN), "rounds=1"]) == 0
     assert re.search(r"accuracy +\d+\.\d\d %", capsys.readouterr().out)
-
-
-@pytest.mark.slow
-def test_worker_processes_know_it_too(folder):
-    assert main(words(SAID)) == 0
-    modules = [importlib.import_module("my_module")]
-    assert [r.error for r in Store("plan.jsonl", modules).results()] == [""] * 3
 
 
 @pytest.mark.later

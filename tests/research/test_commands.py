@@ -189,15 +189,6 @@ def test_compare_says_how_many_times_the_data(tmp_path, capsys, monkeypatch):
     assert rows == ["windows(),0.9,,,57908.0,,1,,,,,,1"]
 
 
-@pytest.mark.parametrize("command", ["", *commands()])
-def test_help_teaches(command, capsys):
-    with pytest.raises(SystemExit) as left:
-        main([*filter(None, [command]), "--help"])
-    assert left.value.code == 0
-    out = capsys.readouterr().out
-    assert "examples:" in out or "COMMAND --help" in out
-
-
 def test_compare_shows_any_file_of_results(capsys):
     stored = Path(__file__).parents[2] / "experiments" / "results" / "language_split.jsonl"
     assert main(["compare", str(stored), "--only", "fewer bits"]) == 0
