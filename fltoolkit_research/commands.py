@@ -195,8 +195,8 @@ def compare_command(arguments: Sequence[str]) -> int:
         print(table_of_rows([row for row in rows if args.only in str(row)]))
         return 0
     how = {"target": args.target, "budget": args.budget, "against": args.against}
-    form = "csv" if args.csv else "latex" if args.latex else "markdown"
-    _print_tables(_results(args), form, **how)
+    chosen = "csv" if args.csv else "latex" if args.latex else "markdown"
+    _print_tables(_results(args), chosen, **how)
     return 0
 
 

@@ -276,9 +276,9 @@ def _read(name: str, value: Any, modules: Sequence[ModuleType]) -> Any:
     """The setting ``name`` as an object; what is given as text is read."""
     if name == "protocol" and isinstance(value, str):
         found = named(Protocol, value, modules)
-        if found is None and value in protocols.__all__:
+        if found is None and value in dir(protocols):
             found = getattr(protocols, value)  # imported now, and no other
-        return _found(name, value, found, protocols.__all__)
+        return _found(name, value, found, dir(protocols))
     if name == "metric" and isinstance(value, str):
         ours = {m.name: m for m in (ACCURACY, *vars(metrics).values()) if isinstance(m, Metric)}
         return _found(name, value, named(Metric, value, modules) or ours.get(value), sorted(ours))

@@ -54,7 +54,7 @@ def text_of(value: Any) -> Any:
     if isinstance(value, partial):
         words = [repr(each) for each in value.args]
         words += [f"{name}={each!r}" for name, each in value.keywords.items()]
-        return f"{value.func.__name__}({', '.join(words)})"
+        return f"{text_of(value.func)}({', '.join(words)})"
     has_name = isinstance(value, type) or inspect.isroutine(value)
     text = str(getattr(value, "__name__", "")) if has_name else repr(value)
     if " at 0x" in text:
@@ -96,9 +96,10 @@ def known(name: str, modules: Sequence[ModuleType] = ()) -> Any:
 
     Only what a module exports counts, not what it imports for itself.
     """
-    for home in (*modules, *HOMES):
+    homes: tuple[Any, ...] = (*modules, *HOMES)
+    for home in homes:
         module = importlib.import_module(home) if isinstance(home, str) else home
-        value = getattr(module, name, None) if not name.startswith("_") else None
+        value: Any = getattr(module, name, None) if not name.startswith("_") else None
         exported = getattr(module, "__all__", ())
         if (inspect.isroutine(value) or isinstance(value, type)) and (
             name in exported or value.__module__ == getattr(module, "__name__", "")
