@@ -71,16 +71,8 @@ def cohort_of(task: Task) -> int:
 def local_of(task: Task, *, steps: int | None = None) -> Local:
     """The local training of each client; one epoch if the settings give no epochs and no steps."""
     settings, steps = task.settings, steps or task.settings.get("local_steps")
-    return Local(
-        task.batch_size,
-        lr=task.lr if task.optimizer_call is None else None,
-        optimizer=task.optimizer_call,
-        epochs=settings.get("local_epochs", None if steps else 1),
-        steps=steps,
-        prox=settings.get("prox", 0.0),
-        loss_fn=task.loss_fn,
-        keep_state=settings.get("keep_state", False),
-    )
+    epochs = settings.get("local_epochs", None if steps else 1)
+    return task.local(epochs=epochs, steps=steps, **given(task, "prox", "keep_state"))
 
 
 def optimizer_of(task: Task, name: str = "server_optimizer") -> torch.optim.Optimizer | None:
