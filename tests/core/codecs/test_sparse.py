@@ -77,7 +77,7 @@ def test_plain_top_k_sends_the_same_bytes(fraction, scope):
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(VECTORS, st.data())
 def test_largest_equals_the_plain_version(vector, data):
     k = data.draw(st.sampled_from([1, len(vector)]) | st.integers(1, len(vector)))
@@ -288,7 +288,7 @@ def test_damage_of_other_stages():
 
 
 @pytest.mark.slow
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.data())
 def test_any_layout_is_refused_or_small(data):
     stage = data.draw(st.sampled_from(STAGES))
