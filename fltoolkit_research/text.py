@@ -27,6 +27,7 @@ HOMES = (
     *("fltoolkit.models", "torch.nn.modules.loss", "torch.optim"),
 )
 """Where the names in a text are looked up, in this order."""
+_CLASSES = set(HOMES) - {"fltoolkit_research.lines", "fltoolkit.models"}  # no functions of these
 
 
 def call_of(value: Any) -> partial[Any]:
@@ -94,15 +95,17 @@ def named(kind: type, name: str, modules: Iterable[ModuleType]) -> Any:
 def known(name: str, modules: Sequence[ModuleType] = ()) -> Any:
     """The class or function with this name in your own modules or in `HOMES`; None if none has it.
 
-    Only what a module exports counts, not what it imports for itself.
+    Only what a module exports counts, not what it imports for itself; and of the package only
+    classes, and functions that make models or read lines.
     """
     homes: tuple[Any, ...] = (*modules, *HOMES)
-    for home in homes:
+    for home in homes if not name.startswith("_") else ():
         module = importlib.import_module(home) if isinstance(home, str) else home
-        value: Any = getattr(module, name, None) if not name.startswith("_") else None
-        exported = getattr(module, "__all__", ())
-        if (inspect.isroutine(value) or isinstance(value, type)) and (
-            name in exported or value.__module__ == getattr(module, "__name__", "")
+        value: Any = getattr(module, name, None)
+        counts = isinstance(value, type) or (inspect.isroutine(value) and home not in _CLASSES)
+        if counts and (
+            name in getattr(module, "__all__", ())
+            or value.__module__ == getattr(module, "__name__", "")
         ):
             return value
     return None
