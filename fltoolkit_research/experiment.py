@@ -4,13 +4,14 @@ Here: the settings, their checks, and their form as text. Not here: running an e
 running many (sweeps), comparing results (analysis).
 """
 
+import copy
 import hashlib
 import json
 import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -287,7 +288,8 @@ def _read(name: str, value: Any, modules: Sequence[ModuleType]) -> Any:
             return call_of(value)
         return read_call(value, modules) if "(" in value or name == "loss" else value
     if name == "gate" and value:
-        return _made(value, modules)
+        gate = _made(value, modules)
+        return replace(gate) if is_dataclass(gate) else gate  # one that no run has changed
     if name in ("codecs", "settings"):
         made = {}
         for key, each in sorted(_mapping(value, name).items()):
@@ -303,7 +305,7 @@ def _made(value: Any, modules: Sequence[ModuleType]) -> Any:
     """What a text with a call describes, or a function of ``modules``; other values as they are."""
     if not isinstance(value, str):
         text_of(value)  # raises ValueError for an object that could not be read back
-        return value
+        return copy.deepcopy(value)  # so that nobody else changes it
     if "(" in value:
         return build(value, modules)
     own = {k: v for m in modules for k, v in vars(m).items() if callable(v)}

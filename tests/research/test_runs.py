@@ -11,7 +11,7 @@ from fltoolkit import SGD, Batches, Channel, Party, evaluate, load, splitnn_mlp
 from fltoolkit.codecs import Pipeline, Quantize, TopK
 from fltoolkit.data import Dataset
 from fltoolkit.models import seeded
-from fltoolkit.split import train_split
+from fltoolkit.split import LossGate, Progress, train_split
 from fltoolkit_research import (
     NULL_MODELS,
     Experiment,
@@ -108,6 +108,18 @@ def test_bytes_add_up_and_the_same_seed_gives_the_same(protocol):
 def test_evaluations_within_a_round():
     history = run(Experiment("relay", num_clients=2, evaluations=3, **SMALL))
     assert [round(float(r), 2) for r in history.column("round")] == [0.38, 0.75, 1]
+
+
+def test_a_gate_that_was_used_and_a_codec_that_is_changed_later_change_nothing():
+    gate, codec = LossGate(0.1, every=2), Pipeline(Quantize(8))
+    how = {**SMALL, "codecs": {"activations": codec}}
+    fresh = Experiment("split_async", gate=gate, **how)
+    gate.check(Progress(step=1, loss=0.1, nbytes=1))
+    codec.stages[0].bits = 1
+    assert repr(fresh.codecs["activations"]).startswith("Pipeline(Quantize(bits=8,")
+    again = Experiment("split_async", gate=gate, **{**how, "codecs": fresh.codecs})
+    assert again == fresh
+    assert run(again) == run(fresh) == run(fresh)
 
 
 def test_through_is_how_it_is_tested():
