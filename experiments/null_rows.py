@@ -7,14 +7,13 @@ bits, fewer of them), each owner alone, nothing at all. The sizes of the data st
 ``experiments/results/data.jsonl``; what is there is not measured again.
 """
 
-import json
 from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from experiments.runs import Row
+from experiments.runs import Row, add, read
 from fltoolkit import History
 from fltoolkit.codecs import Codec, Pipeline, Quantize
 from fltoolkit.codecs.stage import Stage
@@ -62,10 +61,10 @@ def missing(names: Collection[str], *, one_owner: bool = False) -> set[str]:
 @cache
 def data_nbytes(data: str) -> int:
     """The bytes of a data set's training samples and labels, compressed without loss."""
-    sizes = {row["data"]: row["nbytes"] for row in map(json.loads, _lines())}
-    if data not in sizes:
+    rows = read(KEPT)
+    if data not in rows:
         raise KeyError(f"{KEPT} does not know {data!r}: run python -m experiments.null_rows")
-    return int(sizes[data])
+    return int(rows[data]["nbytes"])
 
 
 def times(nbytes: float, data: str) -> str:
@@ -133,9 +132,8 @@ def measure(names: Iterable[str] = DATA) -> None:
     from fltoolkit import load
     from fltoolkit_research.data import load_text
 
-    there = {json.loads(line)["data"] for line in _lines()}
     for name in names:
-        if name not in there:
+        if name not in read(KEPT):
             if name == "shakespeare":  # a text is its own labels, and its order counts
                 text = load_text(name).train
                 size, num_samples = lossless_nbytes(text), len(text)
@@ -144,16 +142,10 @@ def measure(names: Iterable[str] = DATA) -> None:
                 size = lossless_nbytes(data.x_train, data.y_train)
                 num_samples = len(data.y_train)
             row: dict[str, Any] = {"data": name, "nbytes": size, "num_samples": num_samples}
-            with KEPT.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
-    for line in _lines():
-        row = json.loads(line)
+            add(KEPT, {"key": name, **row})
+    for row in read(KEPT).values():
         each = row["nbytes"] / row["num_samples"]
         print(f"{row['data']}: {row['nbytes']:,} bytes, {each:.2f} bytes per sample or character")
-
-
-def _lines() -> list[str]:
-    return KEPT.read_text(encoding="utf-8").splitlines() if KEPT.exists() else []
 
 
 if __name__ == "__main__":

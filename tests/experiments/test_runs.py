@@ -51,12 +51,9 @@ def test_a_sweep_runs_each_once(tmp_path, capsys):
 
 
 def test_all_files_of_results_are_read():
-    for path in [*STORED.glob("*.jsonl")]:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        if '"key"' in lines[0]:
-            assert [*read(path).values()] == [
-                *{(row := json.loads(line))["key"]: row for line in lines}.values()
-            ]
+    for path in STORED.glob("*.jsonl"):
+        rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+        assert read(path) == {row["key"]: row for row in rows}, path
 
 
 def test_what_is_no_sweep_is_done_once_too_and_ctrl_c_keeps_what_is_finished(tmp_path):
