@@ -214,17 +214,6 @@ def test_nothing_is_stored_that_no_claim_measures():
     json.dumps(list(read(RESULTS).values()), allow_nan=False)
 
 
-def test_times_the_data_by_hand():
-    paper = opponent.OPPONENTS["mcmahan-2017-iid"]
-    assert paper.times == pytest.approx(87 * 10 * 2 * 199_210 * 4 / 7_930_947)
-    assert opponent.times_of("mcmahan-2017-iid") == "170"
-    coded = opponent.OPPONENTS["fedpaq-coded-2021"]
-    assert coded.times == pytest.approx(132.1e9 / 2809 / (805_263 * 136))
-    assert opponent.times_of("fedpaq-coded-2021") == "0.43 (up alone)"
-    assert not coded.dearer  # by the source's own numbers; what is assumed beside it is marked
-    assert "Assumed: 136 B per image" in opponent.line_of("fedpaq-coded-2021")[0]
-
-
 def test_seeds_of_ones_own_need_a_file_of_their_own(folder, tmp_path, capsys):
     words = ["made-up-2026", "--claims", str(folder), "--seeds", "41", "42"]
     with pytest.raises(ValueError, match="name a file with --out"):

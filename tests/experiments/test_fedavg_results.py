@@ -6,10 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from experiments.fedavg_results.report import report
 from experiments.fedavg_results.run import run
 from experiments.fedavg_results.settings import DOWN, UP, WINNER, Once, Setting, Task
-from experiments.runs import rows_of
 from fltoolkit import Channel, Party, evaluate, fedavg, load
 from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit.data import partition_iid
@@ -69,22 +67,3 @@ def test_only_codecs_without_memory_are_shared():
     assert len(shared) == 3
     for codec in shared:
         assert codec.encode(tree) == codec.encode(tree)
-
-
-def test_a_report_says_who_never_got_there():
-    setting = Setting("IID", "float32", seeds=(0, 1))
-    few = Setting("IID", "few", {"update": UP["4 bits"]}, seeds=(0, 1))
-    runs = {
-        s.key(DIGITS, seed): {
-            **{"key": s.key(DIGITS, seed), "seed": seed, "data": "digits", "clients": 20},
-            **{"accuracy": 0.95 - seed / 100, "num_parameters": 1000},
-            **{"nbytes": 100 * n, "nbytes_up": 40 * n, "nbytes_down": 60 * n},
-            "curve": [[20 * n, 30 * n, 0.91 - seed / 10], [40 * n, 60 * n, 0.95 - seed / 10]],
-        }
-        for s, n in ((setting, 50_000), (few, 2_000))
-        for seed in (0, 1)
-    }
-    printed = report(rows_of(DIGITS, [setting, few], runs))
-    assert "| few | 94.50 [88.15, 100.00] | +0.00 [+0.00, +0.00] | 0.1 | 0.1 |" in printed
-    assert "| 25.0 | 0.1, 1 of 2 never | never |" in printed
-    assert "few: 25.0 times fewer, +0.00 [+0.00, +0.00] points (seeds: 2): met" in printed

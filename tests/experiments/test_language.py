@@ -1,17 +1,13 @@
 """The experiment on language models: small runs, and the page beside the store."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 
 from experiments.language import data_parallel
-from experiments.language.__main__ import RESULTS
 from experiments.language.data_parallel import Setting, deal, run
-from experiments.language.report import tables, time_to_target, what_costs
 from experiments.language.task import Cosine, Task, held_out, model_of, text_of
-from experiments.runs import nats_above
 from fltoolkit_research.federated import AllGather
 
 SMALL = Task("topics", context=16, layers=1, width=16, batch_size=2, workers=3, steps=6)
@@ -78,57 +74,3 @@ def test_the_schedule_and_the_loss():
     with torch.no_grad():
         expected = torch.nn.functional.nll_loss(model(x[:500]), y[:500])
     assert held_out(model, SMALL) == pytest.approx(float(expected), abs=0.05)
-
-
-def test_tables_by_hand():
-    def result(nats, nbytes):
-        return {"nats": nats, "nbytes": nbytes, "uplink": nbytes / 2, **vars(Task())}
-
-    slow, fast = Setting("AdamW, every step, float32", "ddp"), Setting("few", inner_steps=10)
-    rows = [(slow, {1: result(2.0, 8e6), 2: result(2.2, 8e6)}), (fast, {2: result(2.15, 1e5)})]
-    assert nats_above(rows[1][1], rows[0][1]) == pytest.approx([-0.05])
-    printed = tables({"data parallel": rows})
-    assert "| few | 1 | 2.150 | -0.050 | -0.050 | 0.10 |  | 80.0 | 80.0 |  |" in printed
-    assert "few: 80 times fewer, -0.050 and -0.050 nats on 1 seed: met in the mean alone" in printed
-    assert "2.100 [0.829, 3.371]" in printed
-    end = ", 1,800 steps"
-    longer = [
-        (Setting(slow.name + end, "ddp", steps=1800), {2: result(1.9, 24e6)}),
-        (Setting("few" + end, inner_steps=10, steps=1800), {2: result(1.96, 1e5)}),
-    ]
-    printed = tables({"data parallel": [*rows, *longer]})
-    goal = (
-        f"- few{end}: 240 times fewer, +0.060 and +0.060 nats on 1 seed: missed in the mean alone"
-    )
-    assert printed.count(goal) == 2, "75 times at any length, and 150 times at 1,800 steps"
-    assert Path(RESULTS).name == "language.jsonl"
-
-
-def test_what_costs_what_by_hand():
-    every, tens = "Muon, every step, float32", "Muon, H = 10, float32"
-    rows = [
-        (Setting(every), {1: {"nats": 1.8, "nbytes": 8e6}, 2: {"nats": 1.9, "nbytes": 8e6}}),
-        (Setting(tens), {1: {"nats": 1.9, "nbytes": 1e6}, 2: {"nats": 2.1, "nbytes": 1e6}}),
-    ]
-    *_, last = what_costs(rows).splitlines()
-    assert last == f"| {tens} | {every} | 2 | +0.150 [-0.485, +0.785] | 8.0 |"
-
-
-def test_time_to_a_target_by_hand():
-    """Steps at 10 per second, and MB one after the other; the text costs the steps of all."""
-
-    def result(*curve):
-        last = {"nats": 2.0, "nbytes": curve[-1][1], "uplink": 1e6}
-        return {**last, **vars(Task()), "curve": [list(row) for row in curve]}
-
-    fast, slow = result((50, 1e6, 2.5), (100, 2.5e6, 2.2)), result((50, 1e6, 2.5), (200, 5e6, 2.1))
-    never, short = result((600, 9e6, 2.3)), Setting("short", steps=60)
-    rows = [
-        (Setting("few"), {1: fast, 2: slow, 3: never}),
-        (Setting("text", group="send the text"), {1: {**fast, "nbytes": 1.25e6}}),
-        (Setting("never"), {1: never}),
-        (short, {1: fast}),
-    ]
-    *_, few, text = time_to_target(rows).splitlines()
-    assert few == "| few | 2 of 3 | 150 | 3.8 | 15 | 15 | 18 |"
-    assert text == "| text | 1 of 1 | 400 | 1.2 | 40 | 40 | 41 |"

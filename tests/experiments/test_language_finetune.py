@@ -64,20 +64,3 @@ def test_clients_of_a_play_are_its_speakers(monkeypatch):
     assert torch.equal(x_test[0, 1:], y_test[0, :-1])
     said = texts["topics"].decode(clients["client_1"][0].flatten())
     assert not {"Ann", "Ben"} & set(said.split()), "their speeches, without their names"
-
-
-def test_the_table_compares_with_full_float32():
-    def run(seed, nats, nbytes):
-        one = {"seed": seed, "nats": nats, "nbytes": nbytes, "nats_before": 4.0, "seconds": 1}
-        return {**one, "nbytes_up": nbytes / 4, "nbytes_down": nbytes / 4}
-
-    rows = [
-        (Setting("p", "full, float32", "full", 1e-3), {1: run(1, 2.0, 80e3), 2: run(2, 2.2, 80e3)}),
-        (Setting("p", "few", "full", 1e-3), {1: run(1, 1.9, 4e3), 2: run(2, 2.0, 4e3)}),
-    ]
-    lines = finetune.table(rows, "none").splitlines()
-    assert lines[3] == (
-        "| few | 2 | 1.950 [1.315, 2.585] | -0.150 [-0.785, +0.485] | 1.0 | 1.0 | 0.004 "
-        "| not measured | 20.0 |"
-    )
-    assert "before fine-tuning 4.0 nats" in finetune.effort(finetune.TASKS["upper"], rows)

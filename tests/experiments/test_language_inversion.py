@@ -30,12 +30,3 @@ def test_an_open_link_tells_and_loud_noise_does_not():
     assert loud["probe"] == pytest.approx(plain["null"], abs=0.12)
     assert 4 * 64 < plain["nbytes"] < 4 * 64 + 1
     assert inversion.summary(plain).startswith("probe ")
-
-
-def test_the_table_ends_with_the_null_model():
-    run = {"nearest": 0.5, "probe": 0.9, "network": 0.8, "neighbours": 1.0, "null": 0.15}
-    run |= {"nbytes": 256.2, "deviation": 1.5, "seconds": 1}
-    lines = inversion.table_of([(Setting("float32"), {1: run})]).splitlines()
-    assert lines[2] == "| float32 | 1 | 256.2 | 50.0 | 90.0 | 80.0 | 100.0 |"
-    assert lines[3].startswith("| null model: the most frequent character | | 0 | 15.0 |")
-    assert "deviation of 1.50" in inversion.effort(SMALL, [(Setting("float32"), {1: run})])

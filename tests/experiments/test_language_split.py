@@ -1,7 +1,6 @@
 """The split experiment: what its settings are, a small run of each kind, and its tables."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -14,16 +13,6 @@ from fltoolkit_research.codecs import EDEN, ContextEntropy, RandTopK, Subspace
 from fltoolkit_research.data import load_text
 
 SMALL = Task("small", "topics", 32, 2, 16, 6e-3, 16)
-
-
-def test_the_key_depends_on_all_that_a_run_depends_on():
-    setting = Setting("a", "b")
-    assert setting.key(SMALL, 0) == replace(setting, part="c", name="d", seeds=()).key(SMALL, 0)
-    changes = [{"up": Pipeline(EDEN(2))}, {"down": Pipeline(EDEN(2))}, {"period": 3}]
-    changes += [{"upload": Upload(moved=0.1)}, {"shape": "U-shaped"}]
-    others = [replace(setting, **change).key(SMALL, 0) for change in changes]
-    others += [setting.key(SMALL, 1), setting.key(replace(SMALL, lr=1e-3), 0)]
-    assert len({setting.key(SMALL, 0), *others}) == 1 + len(others)
 
 
 @pytest.mark.later
@@ -69,18 +58,3 @@ def test_the_learning_rate_rises_and_falls():
     assert rates[0] == pytest.approx(0.01)
     assert max(rates) == pytest.approx(0.1, rel=0.03) == rates[9]
     assert rates[-1] < 1e-4
-
-
-def test_the_table_pairs_seeds_and_counts_times():
-    def run(seed, nats, nbytes):
-        return {"seed": seed, "nats": nats, "nats_coded": nats, "nbytes": nbytes, "seconds": 60}
-
-    rows = [
-        (Setting("p", "float32"), {1: run(1, 2.0, 8e6), 2: run(2, 3.0, 8e6)}),
-        (Setting("p", "few bits"), {1: run(1, 2.1, 1e6)}),
-    ]
-    lines = split.table(rows, "none").splitlines()
-    assert lines[2].startswith("| float32 | 2 | 2.500 [-3.853, 8.853] | +0.000 [+0.000, +0.000]")
-    cells = "few bits | 1 | 2.100 | +0.100 | 2.100 | +0.100 | 1.0 | not measured | 8.0"
-    assert lines[3] == f"| {cells} |"
-    assert "no runs yet" in split.report({})

@@ -2,19 +2,14 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from experiments.leakage import report as leakage_report
-from experiments.leakage.report import report
-from experiments.leakage.run import run, summary
+from experiments.leakage.run import run
 from experiments.leakage.settings import BINARY, UP, Setting, Task
-from experiments.runs import read, sweep
 from fltoolkit.codecs import Pipeline, Quantize, TopK
 
 SMALL = Task("digits", 200, 150, 60, 2, 50, 0.06, 3, (0, 1))
-PAGE = Path(__file__).parents[2] / "docs" / "leakage.md"
 
 
 @pytest.mark.later
@@ -46,19 +41,3 @@ def test_the_binary_task_finds_the_rare_label():
     assert max(result["norm_auc"]) > 0.9
     assert 0.5 < result["task_auc"] <= 1
     assert result["positions"] is None
-
-
-@pytest.mark.later
-def test_a_run_that_diverges_is_named_and_the_others_go_on(tmp_path, monkeypatch):
-    wild = replace(SMALL, lr=1e30)
-    jobs = [(wild, Setting(UP, "float32"), 0), (SMALL, Setting(UP, "8 bits"), 0)]
-    sweep(run, jobs, tmp_path / "r", summary=summary)
-    results = read(tmp_path / "r")
-    assert ["diverged" in result for result in results.values()] == [True, False]
-    monkeypatch.setattr(leakage_report, "TASKS", {"digits": wild})
-    assert report(results) == "no runs yet"
-    first = next(iter(results.values()))
-    words = leakage_report.effort(wild, [], results)
-    assert words.startswith(
-        f"0 runs and 1 that diverged (float32, seed 0, at step {first['diverged']})"
-    )

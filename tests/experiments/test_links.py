@@ -10,7 +10,6 @@ import pytest
 from experiments.links import report as links_report
 from experiments.links.ahead import EPOCHS, LR, Both, accuracy
 from experiments.links.emulator import bucket, mtu
-from experiments.links.methods import METHODS
 from experiments.links.party import outgrown
 from experiments.links.settings import MBIT, Setting
 from fltoolkit import SGD, Channel, Party, evaluate
@@ -49,24 +48,6 @@ def test_headers_are_52_bytes_of_a_packet_and_a_full_bucket_passes_at_once():
     assert links_report.detailed(result, short) == pytest.approx(0.2 + 0.3)
 
 
-def test_a_message_after_one_in_the_same_direction_waits_twice():
-    result, method = made_up(), METHOD | {"following": 5}
-    more = links_report.detailed(result, method) - links_report.detailed(result, METHOD)
-    assert more == pytest.approx(5 * 0.01 + 2.5 * 3000 * (1 / 1e6 + 1 / 2e6))
-
-
-def test_without_messages_both_compute_at_once():
-    result, method = made_up(), METHOD | {"messages": 10}  # in half of the ten steps
-    there = links_report.detailed(result, method | {"cpu_client": 0.0, "cpu_server": 0.0})
-    assert links_report.detailed(result, method) - there == pytest.approx(0.5 * 0.3 + 0.5 * 0.2)
-
-
-def test_a_message_longer_than_the_buffer_takes_a_way_there_and_back_more():
-    result, method = made_up(), METHOD | {"outgrown": 3}
-    more = links_report.detailed(result, method) - links_report.detailed(result, METHOD)
-    assert more == pytest.approx(3 * 2 * 0.01)
-
-
 def test_what_has_outgrown_the_buffer_is_what_the_engine_sends_in_two():
     sizes = [("a", 80), ("b", 9), ("a", 100), ("a", 101), ("b", 11), ("a", 127), ("a", 128)]
     sent = [Transfer(0, s, "c", "update", nbytes, nbytes) for s, nbytes in sizes]
@@ -74,17 +55,6 @@ def test_what_has_outgrown_the_buffer_is_what_the_engine_sends_in_two():
     for (name, nbytes), beyond in zip(sizes[2:], outgrown(sent)[2:], strict=True):
         before = max(n for s, n in sizes[: sizes.index((name, nbytes))] if s == name)
         assert beyond == (nbytes > _peers._room_for(before))
-
-
-def test_tables_of_made_up_runs():
-    setting = Setting(1e6, 2e6, 0.01)
-    methods = [METHOD | {"method": name, "wall": 1.0 + n} for n, name in enumerate(METHODS)]
-    rows = [(setting, {0: made_up() | {"methods": methods}})]
-    text = links_report.report(rows)
-    assert "**100**" in text  # 1.0 s for 10 steps, the least of the row
-    assert "| 100.0 / 50.0 | 103.6 / 51.8 |" in text  # messages, interfaces
-    assert text.count(setting.name) == 2 + len(METHODS)
-    assert links_report.report([]) == "no runs yet"
 
 
 @pytest.mark.later

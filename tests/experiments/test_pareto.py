@@ -9,7 +9,7 @@ import pytest
 from experiments.pareto import report as pareto_report
 from experiments.pareto import settings
 from experiments.pareto.settings import TASKS, experiments, methods
-from fltoolkit_research import NULL_MODELS, Experiment, Result, num_steps, run
+from fltoolkit_research import Result, num_steps, run
 
 COUNTED = {("mnist", "iid"), ("digits", "iid"), ("digits", "dirichlet(0.3)")}
 PAGE = Path(__file__).parents[2] / "docs" / "results.md"
@@ -18,21 +18,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "results.md"
 @pytest.fixture(scope="module")
 def kept():
     return pareto_report.read_kept()
-
-
-@pytest.mark.later
-def test_the_list():
-    everything = experiments("digits", range(3))
-    assert len({e.key for e in everything}) == len(everything)
-    plans = [e for e in everything if e.protocol.name not in NULL_MODELS]
-    assert len(plans) == 3 * 2 * 25
-    assert len({e.name for e in plans}) == 2 * 25
-    assert {e.num_clients for e in plans} == {10}
-    assert {e.num_clients for e in everything} == {10}
-    one_task = {(e.data, e.model, e.partition) for e in methods(TASKS["digits"], "iid")}
-    assert one_task == {("digits", "mlp", "iid")}
-    for e in plans:
-        assert Experiment.from_json(e.to_json()) == e
 
 
 def test_steps_are_counted_without_the_data():

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,6 @@ from experiments.secrecy.run import run
 from experiments.secrecy.settings import TASKS, settings
 
 SMALL = replace(TASKS["digits"], rounds=2)
-PAGE = Path(__file__).parents[2] / "docs" / "secrecy.md"
 
 
 def setting(name, num_clients=10):
