@@ -28,9 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the first argument names; returns the exit status.
 
     >>> main(["run", "--print", "protocol=fedavg", "num_clients=10"])
-    # key b270ea747b86df1c
-    protocol: fedavg
-    num_clients: 10
+    {
+      "protocol": "fedavg",
+      "num_clients": 10
+    }
     0
     """
     words = list(sys.argv[1:] if arguments is None else arguments)

@@ -288,8 +288,10 @@ def _read(name: str, value: Any, modules: Sequence[ModuleType]) -> Any:
             return call_of(value)
         return read_call(value, modules) if "(" in value or name == "loss" else value
     if name == "gate" and value:
-        gate = _made(value, modules)
-        return replace(gate) if is_dataclass(gate) else gate  # one that no run has changed
+        gate: Any = _made(value, modules)
+        return (
+            replace(gate) if is_dataclass(gate) and not isinstance(gate, type) else gate
+        )  # one that no run has changed
     if name in ("codecs", "settings"):
         made = {}
         for key, each in sorted(_mapping(value, name).items()):

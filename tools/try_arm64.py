@@ -46,7 +46,7 @@ WHEELS = [
 TESTS = {  # file: which of its tests
     "tests/core/test_wire.py": "",
     "tests/core/codecs/test_entropy.py": "",
-    "tests/core/codecs/test_difference.py": "",
+    "tests/research/codecs/test_difference.py": "",
     "tests/test_stored.py": "message or answer or each_codec",
 }
 

@@ -16,14 +16,12 @@ from .clock import Staleness as Staleness
 from .many_at_once import local_updates as local_updates
 from .means import Collecting as Collecting
 from .means import Mean as Mean
-from .means import WithMasks as WithMasks
 from .means import mean_of_all as mean_of_all
 from .means import mean_of_senders as mean_of_senders
 from .rounds import draw_cohort as draw_cohort
 from .rounds import fedavg as fedavg
 from .rounds import interval_averaging as interval_averaging
 from .samples import Clients as Clients
-from .server import Rule as Rule
 from .server import Server as Server
 from .server import Yogi as Yogi
 from .workers import Fleet as Fleet

@@ -107,7 +107,7 @@ class Stack(NamedTuple):
 
 def stack_of(module: nn.Module, data: Sequence[Data]) -> Stack | None:
     """The module as a stack, if it is one, all of it learns, and the samples fit it; else None."""
-    parts = [*module._modules.items()] if type(module) is nn.Sequential else []
+    parts = [*module.named_children()] if type(module) is nn.Sequential else []
     kinds = [(type(part), repr(part)) for _, part in parts]
     flat = kinds[:1] == [(nn.Flatten, repr(nn.Flatten()))]
     log_softmax = kinds[-1:] == [(nn.LogSoftmax, repr(nn.LogSoftmax(dim=1)))]

@@ -12,6 +12,9 @@ Read them in any order; each file stands alone.
     contexts    symbols and places by what rows, columns and neighbours say of them
     deflate     general compressors, for comparison
     difference  only what has changed since the last message
+
+`contexts` stands on `_outer_products` (what rows and columns tell of a value) and `_lanes` (many
+coders in step).
 """
 
 import lazy_loader as lazy

@@ -32,6 +32,8 @@ from fltoolkit_research.protocol import (
 )
 from fltoolkit_research.task import Task
 
+__all__ = ["NULL_MODELS"]
+
 
 def one_of_them(experiment: Any) -> None:
     """Raise ValueError for an owner that is not there."""
