@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -98,7 +98,7 @@ class Experiment:
         for name in ("lr", "validation"):  # 1 and 1.0 are the same experiment
             object.__setattr__(self, name, float(getattr(self, name)))
         self._check()
-        object.__setattr__(self, "_key", self._digest())
+        assert self.key  # of the objects as they were given: a run may change them
 
     def _check(self) -> None:
         for name, least in _LEAST.items():
@@ -186,12 +186,9 @@ class Experiment:
     def __hash__(self) -> int:
         return hash(self.key)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """16 hexadecimal digits of all settings but the name; the same for every version."""
-        return self._key  # type: ignore[attr-defined]
-
-    def _digest(self) -> str:
         what = {**self.plain(), "format": 1}
         del what["name"]
         for name in _NEW:

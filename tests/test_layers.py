@@ -26,7 +26,7 @@ MAY_IMPORT = {  # of the other packages
 }
 LEVELS = [  # a room or file of the core imports from lower levels only
     {"arrays", "cli", "shapes"},
-    {"trees", "history", "models", "data", "units", "metrics"},
+    {"trees", "history", "models", "data", "units", "metrics", "intervals"},
     {"wire", "party", "cost"},
     {"codecs"},
     {"links"},
