@@ -61,4 +61,4 @@ def test_each_slider_changes_what_the_next_rounds_cost_and_the_text_changes(lab:
         lab.notebook.screenshot(f"language_lab_stopped_{theme.lower()}")
     lab.press("Script")
     lab.area.get_by_text("from fltoolkit_research.federated import AllGather").wait_for()
-    assert "set_momentum(0.6)" in lab.notebook.ask("print(lab.script())")
+    assert 'training.change("momentum", 0.6)' in lab.notebook.ask("print(lab.script())")
