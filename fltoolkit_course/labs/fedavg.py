@@ -9,8 +9,7 @@ from typing import Any
 
 from fltoolkit.data.datasets import Dataset
 from fltoolkit_course.labs.board import Board, Control, Plot, Training, num_bits, share
-from fltoolkit_course.labs.lab import Lab
-from fltoolkit_course.labs.threshold import flat_data
+from fltoolkit_course.labs.lab import Lab, flat_data
 from fltoolkit_course.labs.train_fedavg import STALENESS, FedAvgTraining
 
 _BITS = (1, 2, 4, 8, 32)

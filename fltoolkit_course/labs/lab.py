@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fltoolkit.data.datasets import Dataset, load
 from fltoolkit_course.labs.board import Board, Control, Move, Run, Strip, Training
 from fltoolkit_course.labs.runner import Runner
 
@@ -344,6 +345,13 @@ class Lab:
             if known
             else "nothing was run yet: press Start, or call run()"
         )
+
+
+def flat_data(data: Dataset | str) -> tuple[Dataset, str]:
+    """Data with flat samples, and code that makes them; ``data`` may be a name for `load`."""
+    if isinstance(data, str):
+        return load(data).flat(), f'from fltoolkit import load\n\ndata = load("{data}").flat()'
+    return data.flat(), ""
 
 
 def _source_of(training: type[Any]) -> str:

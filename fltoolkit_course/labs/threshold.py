@@ -7,22 +7,15 @@ what it trains (train_threshold.py), and what all labs share (lab.py).
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fltoolkit.data.datasets import Dataset, load
+from fltoolkit.data.datasets import Dataset
 from fltoolkit.history import History
 from fltoolkit.split.gates import LossGate, State, gate_trace
 from fltoolkit.units import amount
 from fltoolkit_course.labs.board import Board, Control, Look, Plot, Strip
-from fltoolkit_course.labs.lab import Lab
+from fltoolkit_course.labs.lab import Lab, flat_data
 from fltoolkit_course.labs.train_threshold import ThresholdTraining
 
 _THRESHOLDS = (0.0, *(m / 10**k for k in (3, 2, 1) for m in (1, 1.5, 2, 3, 5, 7)), 1.0)
-
-
-def flat_data(data: Dataset | str) -> tuple[Dataset, str]:
-    """Data with flat samples, and code that makes them; ``data`` may be a name for `load`."""
-    if isinstance(data, str):
-        return load(data).flat(), f'from fltoolkit import load\n\ndata = load("{data}").flat()'
-    return data.flat(), ""
 
 
 class WhatIf(NamedTuple):
