@@ -17,15 +17,6 @@ each_lab = pytest.mark.parametrize(
 Make = Callable[..., Lab]
 
 
-@pytest.mark.slow
-@each_lab
-def test_same_seed_same_bytes(make: Make, length: str) -> None:
-    before = torch.get_rng_state()
-    one, two, other = (make(4, seed=seed).run().history for seed in (1, 1, 2))
-    assert one == two != other
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 # What can be moved while a training runs; everything else waits for the next start.
 LIVE = {
     "Threshold": {"threshold", "bits_up", "bits_down", "what_if"},
@@ -67,16 +58,22 @@ def test_the_script_stops_where_the_run_was_stopped(make: Make, length: str) -> 
 
 @pytest.mark.slow
 @each_lab
-def test_a_script_has_the_length_of_its_run_and_a_longer_run_repeats_nothing(
+def test_same_seed_same_bytes_and_a_script_has_the_length_of_its_run(
     make: Make, length: str
 ) -> None:
+    before = torch.get_rng_state()
     lab = make(4)
-    lab.run()
-    assert lab.repeated(lab.run()) is lab.runs[0]
+    one, two = lab.run(), lab.run()
+    assert lab.repeated(two) is one
+    assert one.history == two.history
+    lab.set("seed", 3)
+    other = lab.run()
+    assert other.history != one.history
+    assert torch.equal(torch.get_rng_state(), before)
     setattr(lab, length, 8)
     assert_repeated(lab)
     assert lab.repeated(lab.run()) is None
-    assert len(lab.runs[2].history) == 2 * len(lab.runs[1].history)
+    assert len(lab.current.history) == 2 * len(other.history)
     assert_repeated(lab)
 
 
