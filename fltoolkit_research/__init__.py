@@ -22,7 +22,7 @@
     local_loss  split learning in which no gradient comes back
     commands    what ``fltoolkit run``, ``sweep``, ``compare`` and ``report`` do
     codecs      a room: rotations, low rank, narrow whole numbers
-    data        a room: texts, archives, more partitions
+    data        a room: texts, more partitions
     federated   a room: more ways to train together
     pooled      a room: the samples themselves are sent, and one party trains
     leakage     a room: what others learn from what crossed, and what helps

@@ -234,7 +234,7 @@ def test_import_is_light_and_waits_for_the_first_use_of_a_name():
     files = {"fltoolkit.wire", "fltoolkit.channel", "fltoolkit.federated.rounds"}
     assert at_first & files == set()
     assert with_pack & files == {"fltoolkit.wire"}
-    heavy = {"matplotlib", "ipywidgets", "IPython", "pandas", "sklearn", "scipy", "pooch", "h5py"}
+    heavy = {"matplotlib", "ipywidgets", "IPython", "pandas", "sklearn", "scipy", "pooch"}
     assert with_all & (heavy | {"flwr", "syft", "grpc"}) == set()
     assert files <= with_all
 

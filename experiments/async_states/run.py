@@ -9,12 +9,12 @@ from typing import Any
 from torch import nn
 
 from experiments.async_states.settings import BATCH_SIZE, LR, Setting, Task
+from experiments.cifar10 import load_cifar10
 from experiments.runs import Result
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, load, splitnn_mlp
 from fltoolkit.data import Dataset, partition_iid
 from fltoolkit.models import seeded
 from fltoolkit.split import ActivationCache, Bookmark, train_async, train_async_relay
-from fltoolkit_research.data import load_cifar10
 
 SHAPES = {"digits": (1, 8, 8), "mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
 SHAPES["cifar10_tenth"] = SHAPES["cifar10"]

@@ -16,7 +16,7 @@ from fltoolkit.party import LABEL_ADVICE, check_fits_loss, check_targets
 from fltoolkit.shapes import Shaped
 
 Clients = Mapping[str, tuple[Shaped[Tensor, "_ ..."], Shaped[Tensor, "_ ..."]]]
-"""Client id to its ``(x, y)``, as `fltoolkit_research.data.load_emnist_federated` returns."""
+"""Client id to its ``(x, y)``."""
 
 
 def as_clients(clients: Any, server: str) -> Clients:

@@ -1,7 +1,6 @@
 """More data sets, and more ways to deal them out.
 
     text        characters as numbers, in windows, by speaker
-    archives    CIFAR-10, and EMNIST by writer
     partitions  who has which samples: by shards, in their order, by owner
 
 The data sets of the course are in `fltoolkit.data`.

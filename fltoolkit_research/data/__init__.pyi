@@ -1,5 +1,3 @@
-from .archives import load_cifar10 as load_cifar10
-from .archives import load_emnist_federated as load_emnist_federated
 from .partitions import of_owners as of_owners
 from .partitions import owner_numbers as owner_numbers
 from .partitions import partition_contiguous as partition_contiguous

@@ -106,7 +106,7 @@ def of_owners(
 ) -> Dataset:
     """The samples of people, writers or roles, given by name; owner k is the k-th of them.
 
-    `load_emnist_federated` and `Text.roles` return such samples. With
+    `Text.roles` returns such samples. With
     ``Experiment(partition="owners")`` each client gets all samples of some owners.
 
     >>> one, two = (torch.zeros(3, 4), torch.zeros(3)), (torch.ones(2, 4), torch.ones(2))

@@ -10,11 +10,11 @@ from torch import nn
 from experiments.async_states.settings import FLOAT8
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, judged, on_seeds, spread, times
+from experiments.cifar10 import load_cifar10
 from fltoolkit import Batches, Channel, Party, evaluate, load
 from fltoolkit.data import Dataset
 from fltoolkit.models import seeded
 from fltoolkit.split import AlwaysA, LossGate, train_async, train_uploading
-from fltoolkit_research.data import load_cifar10
 
 IMAGES, EPOCHS, BATCH_SIZE, LR, WIDTH, CUT = 5_000, 8, 64, 0.02, 8, 8
 STEPS = -(-IMAGES // BATCH_SIZE)  # an epoch's
