@@ -27,12 +27,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks.links_in_files import LinksInFiles
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.federated import Local, fedavg
 from fltoolkit.models import seeded
 from fltoolkit_engines.dask import DaskChannel
-from fltoolkit_research.links_in_files import LinksInFiles
 
 SPARSE = ErrorFeedback(Pipeline(TopK(0.05), Quantize(8)))
 UPDATES = {"as they are": {}, "top-k 5 %, 8 bits, residual": {"update": SPARSE}}

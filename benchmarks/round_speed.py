@@ -35,12 +35,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchmarks.links_in_files import LinksInFiles
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
 from fltoolkit.federated import Local, fedavg, local_update, local_updates
 from fltoolkit.models import mcmahan_2nn, mcmahan_cnn, seeded
 from fltoolkit.trees import Tree, weighted_mean
-from fltoolkit_research.links_in_files import LinksInFiles
 
 NUM_CLIENTS, NUM_SAMPLES, LR = 10, 100, 0.1
 HOW = Local(batch_size=20, lr=LR, epochs=1)

@@ -21,7 +21,7 @@ class Difference(Wrapper):
     ``known <- known + C(tree - known)``, which begins at zero; the receiver computes with
     ``known``. What C loses is part of the next difference, so this already is a form of error
     feedback: put no `ErrorFeedback` around it. Integer entries are sent whole. Memory: 4 bytes for
-    each parameter at either end of each link (`LinksInFiles` limits it). A client that
+    each parameter at either end of each link. A client that
     is seldom drawn gets a large difference, which costs accuracy and not bytes.
 
     Every message must arrive, once and in order, as it does in a `Channel`. A message that is

@@ -15,6 +15,7 @@ import torch
 from core.federated.small import network, workers
 from torch import nn
 
+from benchmarks.links_in_files import LinksInFiles
 from experiments.replications.adaptive import ByteBudget
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
@@ -34,7 +35,6 @@ from fltoolkit.federated import (
 from fltoolkit.party import Party
 from fltoolkit_engines.dask import DaskChannel, _dealt
 from fltoolkit_research.codecs import QSGD, Difference
-from fltoolkit_research.links_in_files import LinksInFiles
 from fltoolkit_research.secrecy import Grid, SecureSum
 
 PATIENCE = 120.0  # far longer than anything takes, even on a busy machine

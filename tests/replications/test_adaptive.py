@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks.links_in_files import LinksInFiles
 from experiments.replications.adaptive import AdaptiveLevels, ByteBudget
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.federated import Arrivals, Backlog, Local, LogNormal, Server, fedavg
 from fltoolkit.models import seeded
 from fltoolkit_research.codecs import ContextEntropy
-from fltoolkit_research.links_in_files import LinksInFiles
 
 
 def net():

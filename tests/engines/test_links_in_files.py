@@ -5,10 +5,10 @@ import gc
 import pytest
 import torch
 
+from benchmarks.links_in_files import LinksInFiles
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.testing import normal
-from fltoolkit_research.links_in_files import LinksInFiles
 
 
 def channel_of(codec, max_links, folder):
