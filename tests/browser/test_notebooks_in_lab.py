@@ -8,8 +8,6 @@ from typing import Any
 import nbformat
 import pytest
 from labserver import Notebook, Server, open_notebook, saved_outputs, wait_for, write_notebook
-from shownlab import use_each_control
-from shownpanels import PANELS
 
 from fltoolkit_course.cli import copy_notebooks
 
@@ -196,9 +194,6 @@ def test_each_notebook_moves_soon_and_each_of_its_controls_does_something(
         cells = enumerate(opened.cells())
         cell = next(n for n, c in cells if c["cell_type"] == "code" and line in c["source"])
         opened.run_with_needed(cell)
-        for panel, follows in PANELS.items():
-            if panel in line:
-                follows(opened, cell)
         use_each_control(opened, cell, Path(name).stem)
 
 
@@ -226,6 +221,53 @@ def it_moves_soon(opened: Notebook, name: str) -> None:
     )
     if name == STARTS_AT_ONCE:
         assert min(seconds, computed) < 12  # and 3 for the imports of its first cell
+
+
+def use_each_control(opened: Notebook, cell: int, name: str) -> None:
+    """Each button, slider, list and box is used once by mouse or keyboard, and something follows.
+
+    What follows is another picture, other words, or another setting of the lab for its next run.
+    """
+    page, area = opened.page, opened.show(cell)
+    is_lab = "Lab(" in opened.cells()[cell]["source"]
+    settings = "print(lab.values, lab.steps_per_second)" if is_lab else "print()"
+
+    def now() -> tuple[str, ...]:
+        shown = area.locator("img, svg[role=img]").evaluate_all("all => all.map(e => e.outerHTML)")
+        words = area.locator(".widget-html, .jp-OutputArea-output pre").all_inner_texts()
+        return (*shown, *words, opened.ask(settings))
+
+    def follows(what: str, act: Any) -> None:
+        before = now()
+        act()
+        try:
+            wait_for(page, lambda: now() != before)
+        except pytest.fail.Exception:
+            pytest.fail(f"{name}: nothing follows from {what}")
+
+    def slide(slider: Any) -> None:
+        slider.focus()
+        at_end = slider.get_attribute("aria-valuenow") == slider.get_attribute("aria-valuemax")
+        page.keyboard.press("ArrowLeft" if at_end else "ArrowRight")
+
+    def choose(box: Any) -> None:
+        here = box.evaluate("box => box.selectedIndex")
+        box.select_option(index=0 if here else 1)
+
+    area.locator("img[src^='data:image/png']").first.wait_for()
+    opened.themed(f"controls_{name}_{cell}")
+    for kind, selector, act in (
+        ("slider", "[role=slider]", slide),
+        ("list", "select", choose),
+        ("box", "input[type=checkbox]", lambda box: box.click()),
+        ("button", "button", lambda button: button.click()),
+    ):
+        for number, control in enumerate(area.locator(selector).all()):
+            if control.is_visible() and not control.evaluate("it => !!it.closest('[disabled]')"):
+                follows(f"{kind} {number + 1}", lambda act=act, it=control: act(it))
+                if kind == "button" and number == 0:
+                    page.wait_for_timeout(500)
+                    opened.screenshot(f"running_{name}_{cell}")
 
 
 STOPPED_EARLY = """
