@@ -122,10 +122,3 @@ def test_a_rule_that_has_seen_the_history_goes_on_as_before():
         **HOW,
     )
     assert [*begun, *more] == records
-
-
-def test_mistakes_are_named():
-    with pytest.raises(ValueError, match="first=0 levels"):
-        AdaptiveLevels(print, first=0)
-    with pytest.raises(ValueError, match="fraction=0: to begin with"):
-        ByteBudget(sparse, 10, 10, 0)

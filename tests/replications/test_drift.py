@@ -88,21 +88,3 @@ def test_buffers_are_averaged_and_corrected_by_nothing(protocol):
     trained(protocol, rounds=2, model=model)
     assert model[1].num_batches_tracked == 6
     assert model[1].running_mean.any()
-
-
-def test_what_does_not_fit_is_refused_at_the_call():
-    adam = Local(4, optimizer=torch.optim.Adam, steps=3)
-    for words, protocol, how in (
-        ("plain SGD", scaffold, {"local": adam}),
-        ("alpha=0", partial(feddyn, alpha=0), {}),
-        ("prox=0.1", partial(feddyn, alpha=1), {"local": Local(4, lr=0.1, steps=3, prox=0.1)}),
-        ("cohort", scaffold, {"cohort": 9}),
-    ):
-        with pytest.raises(ValueError, match=words):
-            trained(protocol, **how)
-
-
-def test_training_that_diverges_names_the_client():
-    far = Local(None, lr=1e30, steps=9, loss_fn=DOWN.loss_fn)
-    with pytest.raises(FloatingPointError, match="client 'steep', round 0"):
-        trained(scaffold, BOWLS, cohort=2, local=far, model=Bowl())

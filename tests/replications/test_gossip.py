@@ -5,11 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 from core.federated.small import FOUR, INNER, network, plain_ends, weights
-from torch import nn
 
 from experiments.replications.gossip import Apart, noloco, sparta
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
 from fltoolkit.federated import Local
 from fltoolkit_research.federated import diloco
 
@@ -93,24 +91,3 @@ def test_the_drawn_values_are_equal_afterwards_and_no_others():
     assert [int(each.sum()) for each in drawn] == [round(0.2 * size)] * 3
     assert not torch.equal(drawn[0], drawn[1])
     assert {t.nbytes_dense for t in channel.transfers} == {4 * round(0.2 * size)}
-
-
-def test_what_is_not_allowed():
-    how = {"rounds": 1, "local": INNER}
-    for settings, words in (
-        ({"group": 3}, "must divide the number of workers, 4"),
-        ({"group": 0}, "group=0"),
-        ({"outer": (0.0, 0.5)}, "a learning rate above 0"),
-        ({"outer": (0.7, 1.0)}, "a momentum from 0 to below 1"),
-        ({"local": Local(4, lr=0.1, epochs=1)}, "give a number of inner steps"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            noloco(network(), FOUR, Channel(), **{**how, **settings})
-    with pytest.raises(ValueError, match="fraction=0"):
-        sparta(network(), FOUR, Channel(), fraction=0, **how)
-    sparse = Channel({"model": ErrorFeedback(Pipeline(TopK(0.1)))})
-    with pytest.raises(ValueError, match="TopK"):
-        list(noloco(network(), FOUR, sparse, **how))
-    counting = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3), nn.LogSoftmax(1))
-    with pytest.raises(ValueError, match="num_batches_tracked"):
-        list(sparta(counting, FOUR, Channel(), **how))

@@ -66,14 +66,6 @@ def test_digits_and_entries_that_are_no_images():
     assert torch.equal(codec.decode(codec.encode({"x": same}))["x"], same)
 
 
-@pytest.mark.parametrize("quality", [0, 96, 50.0, "50"])
-def test_a_quality_that_is_none_is_refused(quality):
-    with pytest.raises(
-        ValueError, match=f"quality={quality!r}: expected a whole number from 1 to 95"
-    ):
-        Jpeg(quality)
-
-
 def parts():
     return Jpeg(50).apply({"x": waves(3, 1, 8, 8)})
 

@@ -75,14 +75,3 @@ def test_an_experiment_is_the_function_called_directly(protocol):
     right = (model.eval()(data.x_test).argmax(1) == data.y_test).float().mean().item()
     assert history[-1]["accuracy"] == pytest.approx(right)
     assert history.column("round") == [1, 2]
-
-
-def test_what_does_not_fit_is_said_at_once():
-    for protocol, more, why in (
-        (DION, {}, "dion needs settings"),
-        (DION, {"settings": {"rank": 2}, "optimizer": "Adam(lr=0.1)"}, "no optimizer"),
-        (DECOMFL, {"optimizer": "Adam(lr=0.1)"}, "Leave both out"),
-        (NOLOCO, {"evaluations": 2}, "tested once"),
-    ):
-        with pytest.raises(ValueError, match=why):
-            Experiment(protocol, num_clients=4, **more)

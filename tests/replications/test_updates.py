@@ -65,18 +65,6 @@ def test_no_guess_explains_nothing(samples):
     assert match_samples(inputs_from_update(nothing), x, x.mean(0)) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("update", "message"),
-    [
-        ({"w": torch.ones(2, 3)}, r"no entry \['0.bias', '0.weight'\]: it holds w"),
-        ({"0.weight": torch.ones(2, 3, 3, 3), "0.bias": torch.ones(2)}, "needs a linear layer"),
-    ],
-)
-def test_what_cannot_be_read_is_named(update, message):
-    with pytest.raises(ValueError, match=message):
-        inputs_from_update(update)
-
-
 @pytest.mark.later
 def test_who_learns_by_heart_is_found_out_and_who_has_not_trained_is_not(samples):
     x, y = samples

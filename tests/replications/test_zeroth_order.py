@@ -131,15 +131,3 @@ def test_fedkseed_is_the_plain_loop():
                 sums[j] += g / len(sent)
     for name, t in rebuilt().items():
         torch.testing.assert_close(model.state_dict()[name], t, rtol=1e-3, atol=1e-4)
-
-
-def test_what_does_not_fit_is_refused_at_the_call():
-    norm = nn.Sequential(nn.Linear(5, 3), nn.BatchNorm1d(3), nn.LogSoftmax(1))
-    for words, model, how in (
-        ("nothing else", network(), {"local": Local(4, lr=0.1, epochs=1)}),
-        ("BatchNorm", norm, {}),
-    ):
-        with pytest.raises(ValueError, match=words):
-            trained(model, **how)
-    with pytest.raises(ValueError, match="count=0"):
-        Directions(0)
