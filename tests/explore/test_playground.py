@@ -104,8 +104,8 @@ def test_the_python_of_a_setting_runs(open_page: Open) -> None:
         (first,) = itertools.islice(records(names["experiment"]), 1)
         assert first["nbytes"] > 0
         made.append(names["experiment"])
-    assert [e.protocol for e in made] == ["pooled", "split_async", "fedavg", "split"]
-    assert made[1].gate == "LossGate(0.2)"
+    assert [e.protocol.name for e in made] == ["pooled", "split_async", "fedavg", "split"]
+    assert repr(made[1].gate) == "LossGate(0.2)"
     assert made[2].settings == {"cohort_size": 3}
     assert made[2].partition == "shards(2)"
     assert "ErrorFeedback" in repr(made[2].codecs["update"])

@@ -65,7 +65,7 @@ def around(values: Iterable[float]) -> str:
 
 def one_plot(data: str, words: str) -> list[Any]:
     results = pareto_report.parts_of(pareto_report.read_kept())[data, words]
-    return [r for r in results if r.experiment.protocol != "nothing"]  # below the figure
+    return [r for r in results if r.experiment.protocol.name != "nothing"]  # below the figure
 
 
 @pytest.mark.parametrize(("data", "words"), [("digits", "IID"), ("mnist", "non-IID")])
