@@ -4,12 +4,10 @@ import copy
 import importlib.util
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import every_codec
-import pytest
 
 from fltoolkit.codecs import Pipeline, Quantize, TopK
 from fltoolkit_research.codecs import ContextEntropy
@@ -19,24 +17,6 @@ TOOL = ROOT / "tools" / "try_arm64.py"
 spec = importlib.util.spec_from_file_location("try_arm64", TOOL)
 arm64 = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(arm64)
-
-
-@pytest.mark.parametrize("words", [[], ["--tests"]])
-def test_without_a_folder_it_says_how_it_is_used(words):
-    done = subprocess.run([sys.executable, TOOL, *words], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "tools/try_arm64.py FOLDER --tests" in done.stderr
-
-
-def test_what_is_there_is_not_fetched_again(tmp_path, monkeypatch):
-    for name in ("root/usr/bin/python3.11", "site/torch"):
-        (tmp_path / name).mkdir(parents=True)
-    monkeypatch.setattr(arm64.subprocess, "run", lambda *_, **__: pytest.fail("it fetches"))
-    emulator, *words, python = arm64.set_up(tmp_path)
-    assert emulator == str(tmp_path / "root/usr/bin/qemu-aarch64-static")
-    assert python == str(tmp_path / "root/usr/bin/python3.11")
-    assert f"PYTHONPATH={tmp_path / 'site'}:{ROOT}:{ROOT / 'tests'}" in words
-    assert words.count("-E") == 4
 
 
 def test_its_packages_are_those_of_the_package_and_its_tests_exist():

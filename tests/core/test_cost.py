@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from fltoolkit.cost import ModelCost, advise, measure, split_nbytes
+from fltoolkit.cost import ModelCost, advise, measure
 from fltoolkit.models import splitnn_mlp
 
 
@@ -94,29 +94,6 @@ def test_measure_says_what_does_not_fit():
 
 
 # bytes
-
-
-def relay_counted(cost, num_samples, num_clients, epochs, label_nbytes):
-    """The relay played message by message; clients hold uneven shares of the samples."""
-    nbytes, holder = 0, 0
-    for _ in range(epochs):
-        for client in range(num_clients):
-            if client != holder:
-                nbytes += cost.nbytes_bottom
-                holder = client
-            for _ in range(client, num_samples, num_clients):
-                nbytes += cost.cut_width * 4 + label_nbytes  # up
-                nbytes += cost.cut_width * 4  # down
-    return nbytes
-
-
-@pytest.mark.parametrize("num_clients", [1, 2, 7])  # 7 does not divide 10
-@pytest.mark.parametrize("epochs", [1, 4])
-def test_split_bytes_are_those_of_the_relay_exactly(mlp, num_clients, epochs):
-    run = {"num_samples": 10, "num_clients": num_clients, "epochs": epochs, "label_nbytes": 8}
-    nbytes = split_nbytes(mlp, **run)
-    assert type(nbytes) is int
-    assert nbytes == relay_counted(mlp, **run)
 
 
 def test_large_batch_bytes_count_the_last_partial_step(mlp):

@@ -312,11 +312,6 @@ def test_a_hostile_layout_is_an_error_or_entries(data, base):
     assert nbytes == sum(size for *_, size in entries)
 
 
-def test_what_no_layout_can_hold():
-    with pytest.raises(WireError, match="offset 7: expected each name once"):
-        read_layout(b"\x01h\x04" * 2, 7)
-
-
 def test_a_reader_never_leaves_its_bytes():
     reader = Reader(memoryview(b"\x05\x80"), base=10)
     with pytest.raises(
@@ -344,11 +339,6 @@ def test_round_trip(spec, seed):
     for name, (shape, dtype) in spec.items():
         values = torch.randint(0, 2 if dtype == torch.bool else 100, shape, generator=generator)
         tree[name] = values.to(dtype)
-    assert same(unpack(pack(tree)), tree)
-
-
-def test_big_headers_round_trip():
-    tree = {f"layer{i}.weight": torch.full((i % 3,), float(i)) for i in range(2000)}
     assert same(unpack(pack(tree)), tree)
 
 

@@ -21,7 +21,7 @@ from fltoolkit.wire import WireError
 MISSING = 'needs pip install "syft>=0.10,<0.11" "syft-rds>=0.6.1,<0.7" (not on native Windows)'
 pytest.importorskip("syft_rds", reason=MISSING)
 
-from syft_rds import job_matches_criteria, login_do, login_ds  # noqa: E402
+from syft_rds import job_matches_criteria  # noqa: E402
 
 from fltoolkit.federated import Fleet, Local, Server  # noqa: E402
 from fltoolkit_engines import syft  # noqa: E402
@@ -69,24 +69,6 @@ def stored(drive, name="msgv2_"):
 
 
 # ---------------------------------------------------------------------- the seams of syft
-
-
-@pytest.mark.later
-def test_public_login_works_on_the_drive_in_memory(tmp_path):
-    drive = MockDrive(tmp_path)
-    with drive.patched(), contextlib.redirect_stdout(io.StringIO()):
-        owner = login_do("do@example.org", token_path=drive.token("do@example.org"))
-        scientist = login_ds("ds@example.org", token_path=drive.token("ds@example.org"))
-        with pytest.raises(ValueError, match="Token/email mismatch"):
-            login_ds("other@example.org", token_path=drive.token("ds@example.org"))
-        scientist.add_peer("do@example.org", sync=False)
-        owner.load_peers()
-        owner.approve_peer_request("ds@example.org")
-        scientist.load_peers()
-    assert [peer.email for peer in scientist.peer_manager.approved_peers] == ["do@example.org"]
-    assert Path(owner.syftbox_folder).parent == tmp_path
-    encrypted = [c.peer_manager.peer_store.use_encryption for c in (owner, scientist)]
-    assert encrypted == [False, False], "login_do and login_ds encrypt now: say so in the docs"
 
 
 def test_one_function_is_replaced_and_put_back(tmp_path):
@@ -302,13 +284,6 @@ def test_a_damaged_message_names_link_and_step_and_does_not_block(net):
     with pytest.raises(WireError, match=r"alice -> bob, activations, step 7: bob cannot open"):
         channel.receive("alice", "bob", "activations")
     assert net.bob.take("alice") is None
-
-
-def test_a_frame_damaged_before_syft_is_a_wire_error_too(net, monkeypatch):
-    post = Datasite.post
-    monkeypatch.setattr(Datasite, "post", lambda s, r, p, c: post(s, r, p, c[:-1] + b"!"))
-    with pytest.raises(WireError, match=r"alice -> bob, activations, step 0: .*damaged"):
-        SyftChannel([net.alice, net.bob]).send("alice", "bob", "activations", {"h": X})
 
 
 def test_a_party_that_does_not_answer_is_a_timeout(net):

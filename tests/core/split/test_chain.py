@@ -87,20 +87,21 @@ def test_the_seed_models_messages():
     assert [t.step for t in channel.transfers] == [1, 1, 2, 2]
 
 
-def test_predicted_bytes_are_measured_bytes_plus_headers():
+@pytest.mark.parametrize("num_clients", [1, 3])
+def test_predicted_bytes_are_measured_bytes_plus_headers(num_clients):
+    """Of clients with uneven shares; a single one passes no bottom on."""
     num_samples = 101
     model = splitnn_mlp(seed=0)
-    alices = [party(f"alice_{i}", splitnn_mlp(seed=0)[:4]) for i in range(3)]
+    alices = [party(f"alice_{i}", splitnn_mlp(seed=0)[:4]) for i in range(num_clients)]
     bob = party("bob", model[4:], nn.NLLLoss())
     x, y = torch.randn(num_samples, 784), torch.randint(10, (num_samples,))
-    parts = partition_iid(y, 3, seed=0)
+    parts = partition_iid(y, num_clients, seed=0)
     channel = Channel()
     data = [Batches(x[part], y[part], 16, seed=0) for part in parts]
     list(train_relay(alices, bob, data, channel, num_rounds=2))
     headers = sum(t.nbytes - t.nbytes_dense for t in channel.transfers)
-    predicted = split_nbytes(
-        measure(model, (784,), 4), num_samples=num_samples, num_clients=3, epochs=2, label_nbytes=8
-    )
+    how = {"num_samples": num_samples, "num_clients": num_clients, "epochs": 2, "label_nbytes": 8}
+    predicted = split_nbytes(measure(model, (784,), 4), **how)
     assert predicted + headers == channel.nbytes()
     assert headers / channel.nbytes() < 0.001
 
