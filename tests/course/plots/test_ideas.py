@@ -1,4 +1,4 @@
-"""The drawings of the ideas: words in the frame, none over another, readable, light and dark."""
+"""The drawings of the ideas: words in the frame, none over another, large enough to read."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,16 +7,10 @@ from typing import Any
 import labserver
 import pytest
 
-from fltoolkit.plots.style import COLORS, DARK_GREY, GREY, INK, PALE, PAPER
+from fltoolkit.plots.style import PALE
 
 IMAGES = Path(__file__).parents[3] / "docs" / "images" / "ideas"
 SOURCES = {file.stem: file.read_text(encoding="utf-8") for file in sorted(IMAGES.glob("*.svg"))}
-LIGHT = (*COLORS, GREY, DARK_GREY, PALE, INK, PAPER)
-DARK_COLORS = (  # the same on dark paper, as docs/explore/explore.css has them
-    "#56b4e9 #e69f00 #2bc79a #d98cbc #ececec #d9b44a #8cc8ee #c4a594 "
-    "#565c62 #8d949b #2c3136 #ececec #15181b"
-)
-DARK = dict(zip(LIGHT, DARK_COLORS.split(" "), strict=True))
 
 PROBLEMS = """(pale) => {
   const svg = document.querySelector("svg"), frame = svg.viewBox.baseVal, found = [];
@@ -65,17 +59,6 @@ def problems(tab: Any, svg: str) -> list[str]:
     tab.set_content(svg)
     found: list[str] = tab.evaluate(PROBLEMS, PALE)
     return found
-
-
-def luminance(color: str) -> float:
-    parts = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
-def contrast(a: str, b: str) -> float:
-    low, high = sorted((luminance(a), luminance(b)))
-    return (high + 0.05) / (low + 0.05)
 
 
 @pytest.mark.browser

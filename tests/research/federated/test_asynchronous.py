@@ -105,10 +105,6 @@ def net_and_people():
     return model, {f"c{k}": (x[k::3], y[k::3]) for k in range(3)}
 
 
-ONE_AT_WORK = AsyncServer(concurrency=1)
-REAL = {"local": Local(batch_size=4, lr=0.1, epochs=1)}
-
-
 def test_the_first_buffer_of_everybody_is_a_round_of_fedavg():
     model, clients = net_and_people()
     other, _ = net_and_people()
