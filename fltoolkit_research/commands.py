@@ -26,7 +26,7 @@ __all__ = ["compare_command", "report_command", "run_command", "sweep_command"]
 
 PROTOCOL_LINES = """\
   split, relay, splitfed, split_async, u_shaped, vertical, uploading, local_loss: a network is cut
-  fedavg, interval_averaging, fedasync, fedbuff: whole networks are averaged
+  fedavg, interval_averaging: whole networks are averaged
   diloco, des_loc, streaming_diloco, ddp: a few workers, one model
   pooled, alone, nothing: send the data, one owner alone, nobody trains (to compare with)
 """

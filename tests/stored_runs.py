@@ -22,6 +22,7 @@ import torch
 from torch import nn
 
 from experiments.replications.adaptive import AdaptiveLevels, ByteBudget
+from experiments.replications.asynchronous import AsyncServer, fedasync, fedbuff
 from fltoolkit import codecs
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Codec, ErrorFeedback, Float8, Half, Only, Pipeline, Quantize, TopK
@@ -67,7 +68,7 @@ from fltoolkit_research.codecs import (
     SameMaskChannel,
     Sign,
 )
-from fltoolkit_research.federated import AsyncServer, GaussianDP, fedasync, fedbuff
+from fltoolkit_research.federated import GaussianDP
 from fltoolkit_research.leakage import Noise, NoPeek
 from fltoolkit_research.local_loss import train_local_loss
 

@@ -6,6 +6,7 @@ Each is one file, which stands on the package as a file of your own would. Not i
     adapters    LoRA factors of several clients, averaged exactly
     drift       owners who differ: steps that are corrected for it
     personal    owners who differ: parts of a model, or a model, that stay at home
+    asynchronous  servers that do not wait for a round: FedAsync, FedBuff
     gossip      no server: a random partner, or a few random values of all, averaged
     decoupled_momentum  momentum of which only the fast part is sent
     zeroth_order  seeds and scalars in place of gradients

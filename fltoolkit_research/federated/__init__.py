@@ -1,7 +1,6 @@
-"""More ways to train together: without waiting, with few messages, among workers.
+"""More ways to train together: with few messages, among workers.
 
     privacy         a mean of clipped updates with Gaussian noise
-    asynchronous    servers that do not wait for a round
     exchange        an average among workers: through a server, all to all, or in a ring
     data_parallel   gradients averaged at every step; what workers remember
     local_steps     many local steps, then an average of how far workers came; in fragments

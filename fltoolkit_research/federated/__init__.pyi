@@ -1,7 +1,3 @@
-from .asynchronous import AsyncServer as AsyncServer
-from .asynchronous import Flight as Flight
-from .asynchronous import fedasync as fedasync
-from .asynchronous import fedbuff as fedbuff
 from .data_parallel import ddp as ddp
 from .exchange import AllGather as AllGather
 from .exchange import Exchange as Exchange

@@ -44,7 +44,7 @@ SHAPES = {
     **dict.fromkeys(("split", "relay", "u_shaped", "vertical", "local_loss"), SPLIT),
     **dict.fromkeys(("split_async", "uploading"), SILENT),
     "splitfed": AVERAGED,
-    **dict.fromkeys(("fedavg", "interval_averaging", "fedasync", "fedbuff"), FEDERATED),
+    **dict.fromkeys(("fedavg", "interval_averaging"), FEDERATED),
     **dict.fromkeys(AMONG_WORKERS, FEDERATED),
     **dict.fromkeys(("pooled", "alone", "nothing"), NULL),
 }

@@ -1,7 +1,7 @@
 """The package's protocols, as values for experiments; each is imported when it is asked for.
 
     cut          a network is cut: split, relay, splitfed, split_async, u_shaped, vertical, ...
-    averaging    whole networks are averaged: fedavg, interval_averaging, fedasync, fedbuff
+    averaging    whole networks are averaged: fedavg, interval_averaging
     workers      a few workers, one model: diloco, des_loc, streaming_diloco, ddp
     null_rows    what every method is compared with: pooled, alone, nothing
 

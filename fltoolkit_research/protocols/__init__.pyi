@@ -1,6 +1,4 @@
-from .averaging import fedasync as fedasync
 from .averaging import fedavg as fedavg
-from .averaging import fedbuff as fedbuff
 from .averaging import interval_averaging as interval_averaging
 from .cut import local_loss as local_loss
 from .cut import relay as relay

@@ -1,4 +1,4 @@
-"""Federated averaging as protocols of experiments, with rounds and without.
+"""Federated averaging as protocols of experiments.
 
 Not here: the algorithms (the rooms federated), and workers who train one model (workers).
 """
@@ -17,8 +17,6 @@ from fltoolkit.federated.clock import Arrivals
 from fltoolkit.federated.means import Mean, mean_of_all, mean_of_senders
 from fltoolkit.federated.server import Server
 from fltoolkit.history import Record
-from fltoolkit_research.federated import asynchronous
-from fltoolkit_research.federated.asynchronous import AsyncServer
 from fltoolkit_research.federated.privacy import GaussianDP
 from fltoolkit_research.protocol import (
     AMOUNT,
@@ -87,13 +85,6 @@ def server_of(task: Task, wait_for: int | None, mean: Mean = mean_of_all) -> Ser
     return Server(mean=mean, optimizer=optimizer_of(task), arrivals=arrivals)
 
 
-def async_server_of(task: Task) -> AsyncServer:
-    """What a server does that does not wait for rounds."""
-    concurrency = task.settings.get("concurrency", task.num_clients)
-    late = given(task, "staleness", "clock")
-    return AsyncServer(concurrency=concurrency, optimizer=optimizer_of(task), **late)
-
-
 def at_the_server(task: Task, training: Iterator[Record]) -> Trained:
     """Each record with the server, which has the whole network."""
     server = task.whole()
@@ -145,12 +136,6 @@ def intervals_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) 
     return 3 * step * task.num_clients * each * cost.flops_forward
 
 
-def updates_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) -> float:
-    """FLOPs of all layers for the updates that arrived."""
-    each = task.settings.get("buffer_size", 1)
-    return clients_work(task, step, steps, cost) * each / cohort_of(task)
-
-
 # ----------------------------------------------------------------------------------- protocols
 
 
@@ -196,50 +181,6 @@ def interval_averaging(task: Task, channel: Channel) -> Trained:
         num_averages=task.rounds,
         local=local_of(task, steps=task.settings.get("interval_steps", 1)),
         server=server_of(task, task.settings.get("replicas_to_aggregate")),
-        seed=task.seed,
-    )
-    return at_the_server(task, training)
-
-
-@as_protocol(
-    FEDERATED,
-    settings=LOCAL | LATE | {"alpha": AMOUNT, "concurrency": COUNT},
-    check=epochs_or_steps,
-    records_per_round=everybody,
-    flops=updates_work,
-)
-def fedasync(task: Task, channel: Channel) -> Trained:
-    """Each update is mixed in as it arrives; see `fltoolkit_research.federated.fedasync`."""
-    training = asynchronous.fedasync(
-        task.model,
-        task.clients,
-        channel,
-        num_updates=task.rounds * task.num_clients,
-        local=local_of(task),
-        server=async_server_of(task),
-        seed=task.seed,
-        **given(task, "alpha"),
-    )
-    return at_the_server(task, training)
-
-
-@as_protocol(
-    FEDERATED,
-    settings=LOCAL | LATE | SERVER | {"buffer_size": COUNT, "concurrency": COUNT},
-    check=rounds_only,
-    records_per_round=one_record_per_round,
-    flops=updates_work,
-)
-def fedbuff(task: Task, channel: Channel) -> Trained:
-    """Updates are averaged when a buffer is full; see `fltoolkit_research.federated.fedbuff`."""
-    training = asynchronous.fedbuff(
-        task.model,
-        task.clients,
-        channel,
-        rounds=task.rounds,
-        local=local_of(task),
-        server=async_server_of(task),
-        buffer_size=task.settings.get("buffer_size", 1),
         seed=task.seed,
     )
     return at_the_server(task, training)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from experiments.replications.asynchronous import AsyncServer, fedasync
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Codec, ErrorFeedback, Identity, Only, Pipeline, Quantize, TopK
 from fltoolkit.data import Batches
@@ -17,7 +18,6 @@ from fltoolkit.split import train_relay, train_splitfed
 from fltoolkit.testing import normal
 from fltoolkit.wire import pack, unpack
 from fltoolkit_research.codecs import DGC, STC, Difference, RandomK
-from fltoolkit_research.federated import AsyncServer, fedasync
 
 H = {"h": torch.arange(6.0).reshape(2, 3)}
 

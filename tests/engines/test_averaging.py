@@ -20,9 +20,9 @@ from distributed_scenarios import HERE, parts_of_one_run, start
 from torch import nn
 
 from experiments.replications.adaptive import ByteBudget
+from experiments.replications.asynchronous import AsyncServer, fedasync
 from fltoolkit.channel import Channel
 from fltoolkit.federated import Local, Server, fedavg
-from fltoolkit_research.federated import AsyncServer, fedasync
 
 
 @pytest.fixture(scope="module")

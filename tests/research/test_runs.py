@@ -60,7 +60,7 @@ KINDS = {
     "relay": CUT | {"labels_up", "model_across"},
     "splitfed": CUT | {"labels_up", "model_up", "model_down"},
     "split_async": CUT | {"labels_up", "model_across", "control_down"},
-    **dict.fromkeys(("fedavg", "interval_averaging", "fedasync", "fedbuff"), FEDERATED),
+    **dict.fromkeys(("fedavg", "interval_averaging"), FEDERATED),
     "vertical": CUT,
     **dict.fromkeys(("diloco", "des_loc", "streaming_diloco", "ddp"), FEDERATED),
 }
@@ -158,8 +158,6 @@ def test_one_party_of_vertical_data_is_split():
         ("fedavg", {"server_optimizer": "Adam(lr=0.01)"}),
         ("fedavg", {"privacy": "GaussianDP(clip=1.0, noise_multiplier=0.5)"}),
         ("fedavg", {"wait_for": 2, "clock": "LogNormal(sigma=1.0)", "staleness": "Constant(0.5)"}),
-        ("fedbuff", {"buffer_size": 2, "clock": "LogNormal(sigma=1.0)"}),
-        ("fedasync", {"alpha": 0.2}),
         ("interval_averaging", {"interval_steps": 3}),
     ],
 )
@@ -262,7 +260,7 @@ def chain_of_three(*, seed):
 
 @pytest.mark.parametrize("model", [branches, chain_of_three])
 def test_averaging_takes_any_module_and_cuts_nothing(model):
-    for protocol in ("fedavg", "fedbuff"):
+    for protocol in ("fedavg", "interval_averaging"):
         last = run(Experiment(protocol, model=model, num_clients=2, **SMALL))[-1]
         assert last["nbytes"] > 0
     assert run(Experiment("fedavg", model=model, num_clients=2, **SMALL))[-1]["client_flops"] > 0

@@ -4,11 +4,11 @@ from torch import nn
 
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, judged, times
+from experiments.replications.asynchronous import AsyncServer, fedbuff
 from fltoolkit import Channel, Party, evaluate, fedavg, load
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Arrivals, Local, LogNormal, Server
 from fltoolkit.models import splitnn_mlp
-from fltoolkit_research.federated import AsyncServer, fedbuff
 
 TARGET, CLIENTS, COHORT = 0.94, 50, 10
 

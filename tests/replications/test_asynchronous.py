@@ -7,6 +7,7 @@ import torch
 from core.federated.small import One, column, number, walk_by_x
 from torch import nn
 
+from experiments.replications.asynchronous import AsyncServer, Flight, fedasync, fedbuff
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
@@ -23,7 +24,6 @@ from fltoolkit.federated import (
 )
 from fltoolkit.models import seeded
 from fltoolkit.party import Party
-from fltoolkit_research.federated import AsyncServer, Flight, fedasync, fedbuff
 
 TWO = {"a": number(1), "b": number(10)}
 CLOCK = Scripted({"a": [1.0], "b": [3.0]})
