@@ -16,7 +16,7 @@ RATE = 0.06  # of EGGROLL's six trials the best
 def trained(rank: int | None, seed: int, quick: bool) -> Values:
     """From scratch, 20 pairs per step, as in the table; the rank is all that differs."""
 
-    def train(setting, model, fleet, channel, seed):  # type: ignore[no-untyped-def]
+    def train(setting, model, fleet, channel, at_home, seed):  # type: ignore[no-untyped-def]
         local, along = Local(BATCH, lr=RATE, steps=1), Directions(SLOPES, rank=rank)
         rounds = 1 if quick else SLOPE_ROUNDS
         how = {"rounds": rounds, "cohort": OWNERS, "local": local, "along": along}
