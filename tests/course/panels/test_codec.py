@@ -8,9 +8,10 @@ import torch
 from course.panels.shown import wait_for_png
 from course.panels.tensors import normal
 
-from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK
+from fltoolkit.codecs import Pipeline, Quantize, TopK
 from fltoolkit_course.panels import CodecPanel
 from fltoolkit_course.plots import describe_codec
+from fltoolkit_research.codecs import ContextEntropy
 
 pytest.importorskip("ipywidgets")
 
@@ -26,7 +27,7 @@ def test_the_codec_panel_follows_its_controls(shown: list[dict[str, Any]]) -> No
     panel.controls["tensor"].value = "update"
     panel.controls["bits"].value = 6
     panel.controls["entropy"].value = True
-    codec = Pipeline(Quantize(6), Entropy())
+    codec = Pipeline(Quantize(6), ContextEntropy())
     assert panel.codec == codec
     assert panel.report == describe_codec(tensors["update"], codec)
     assert set(shown[-1]) == {"text/html", "text/plain"}
