@@ -5,10 +5,10 @@ from functools import partial
 import pytest
 import torch
 
-from fltoolkit import Channel, federated, splitnn_mlp
+from fltoolkit import Channel, splitnn_mlp
 from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit.federated import Local
-from fltoolkit_research import Experiment, run
+from fltoolkit_research import Experiment, federated, run
 from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.federated import Ring, Stream
 from fltoolkit_research.task import Task
