@@ -5,7 +5,7 @@
     lab              settings, moves, runs, and a run as a script
     picture          what the picture of a lab's runs shows, as data
     layout           where each part of the picture stands
-    panel            buttons and sliders around the picture
+    panel            buttons and sliders around the picture, and labs that display them
     train_threshold  what the next one trains; scripts print this file
     threshold        asynchronous states: the lab of notebook 03
     train_fedavg     what the next one trains

@@ -9,6 +9,7 @@ from .board import Training as Training
 from .fedavg import FedAvgLab as FedAvgLab
 from .lab import Lab as Lab
 from .language import LanguageLab as LanguageLab
+from .panel import DisplayedLab as DisplayedLab
 from .panel import Panel as Panel
 from .runner import Runner as Runner
 from .threshold import ThresholdLab as ThresholdLab

@@ -9,7 +9,8 @@ from typing import Any
 
 from fltoolkit.data.datasets import Dataset
 from fltoolkit_course.labs.board import Board, Control, Plot, Training, num_bits, share
-from fltoolkit_course.labs.lab import Lab, flat_data
+from fltoolkit_course.labs.lab import flat_data
+from fltoolkit_course.labs.panel import DisplayedLab
 from fltoolkit_course.labs.train_fedavg import STALENESS, FedAvgTraining
 
 _BITS = (1, 2, 4, 8, 32)
@@ -40,7 +41,7 @@ _SETTINGS: Mapping[str, Control] = {
 _LOSS = Plot("loss", "step", "", "mean local loss, over rounds", log=True)
 
 
-class FedAvgLab(Lab):
+class FedAvgLab(DisplayedLab):
     """`fedavg` with many clients: how often, with whom, and in how many bits?
 
     The model is `splitnn_mlp`; clients take plain SGD steps on batches of 10. They differ in

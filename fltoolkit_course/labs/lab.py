@@ -21,8 +21,7 @@ from fltoolkit_course.labs.runner import Runner
 class Lab:
     """An experiment with settings: start it, change them while it runs, compare the runs.
 
-    Display it as the last line of a cell, or call the methods: they do what the panel's buttons and
-    sliders do.
+    Call the methods, or display a `Panel` of it, whose buttons and sliders do the same.
 
     A change of a setting that acts "now" is called a move. It is made between two records and kept
     with its step, so the same moves at the same steps send the same bytes again, whether a person
@@ -79,7 +78,6 @@ class Lab:
     board: Board
     training: type[Any]  # a dataclass, see `Training`
     clock = "step"  # the records' key that says when a move was made
-    panel: Any = None  # the `Panel` that is shown in the notebook, once it was displayed
 
     def __init__(self, subject: Any, source: str = "", **values: Any):
         first, *others = dataclasses.fields(self.training)
@@ -103,12 +101,6 @@ class Lab:
             if again and lab._execution != self._execution:  # its buttons are no longer shown
                 lab.stop()
         _labs.add(self)
-
-    def _ipython_display_(self) -> None:
-        from fltoolkit_course.labs.panel import Panel
-
-        self.panel = self.panel or Panel(self)
-        self.panel._ipython_display_()
 
     def strips(self) -> list[Strip]:
         """More strips to draw below the states of the current run, e.g. those of an estimate."""

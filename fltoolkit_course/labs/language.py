@@ -10,14 +10,14 @@ from typing import Any
 
 from fltoolkit.federated.client import check_count
 from fltoolkit_course.labs.board import Board, Control, Plot, num_bits, share
-from fltoolkit_course.labs.lab import Lab
+from fltoolkit_course.labs.panel import DisplayedLab
 from fltoolkit_course.labs.train_language import LETTERS, LanguageTraining
 from fltoolkit_research.data.text import Text, load_text
 
 _LOSS = "test loss [nats per character], thin: a worker alone"
 
 
-class LanguageLab(Lab):
+class LanguageLab(DisplayedLab):
     """`diloco` with a small GPT: how often, in how many bits, and with how much outer momentum?
 
     Workers with equal parts of a text take inner steps on their own (batches of 8 windows,

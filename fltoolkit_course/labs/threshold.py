@@ -12,7 +12,8 @@ from fltoolkit.history import History
 from fltoolkit.split.gates import LossGate, State, gate_trace
 from fltoolkit.units import amount
 from fltoolkit_course.labs.board import Board, Control, Look, Plot, Strip
-from fltoolkit_course.labs.lab import Lab, flat_data
+from fltoolkit_course.labs.lab import flat_data
+from fltoolkit_course.labs.panel import DisplayedLab
 from fltoolkit_course.labs.train_threshold import ThresholdTraining
 
 _THRESHOLDS = (0.0, *(m / 10**k for k in (3, 2, 1) for m in (1, 1.5, 2, 3, 5, 7)), 1.0)
@@ -33,7 +34,7 @@ class WhatIf(NamedTuple):
     sentence: str
 
 
-class ThresholdLab(Lab):
+class ThresholdLab(DisplayedLab):
     """SplitNN with a `LossGate`: how far can the bytes fall before the accuracy does?
 
     The model is `splitnn_mlp`, trained by plain SGD in batches of 64. Threshold and bits act on the
