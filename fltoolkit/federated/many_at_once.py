@@ -107,7 +107,8 @@ class Stack(NamedTuple):
 
 def stack_of(module: nn.Module, data: Sequence[Data]) -> Stack | None:
     """The module as a stack, if it is one, all of it learns, and the samples fit it; else None."""
-    parts = [*module.named_children()] if type(module) is nn.Sequential else []
+    sequence = module if type(module) is nn.Sequential else nn.Sequential()
+    parts = [*sequence.named_children()]
     kinds = [(type(part), repr(part)) for _, part in parts]
     flat = kinds[:1] == [(nn.Flatten, repr(nn.Flatten()))]
     log_softmax = kinds[-1:] == [(nn.LogSoftmax, repr(nn.LogSoftmax(dim=1)))]
@@ -116,6 +117,7 @@ def stack_of(module: nn.Module, data: Sequence[Data]) -> Stack | None:
     weights = list(module.parameters())
     is_stack = (
         len(linear) == len(between) + 1
+        and len(parts) == len(sequence)  # no part stands there twice
         and all(type(part) is nn.Linear for _, part in linear)
         and all(type(part) is nn.ReLU for _, part in between)
         and len(weights) == 2 * len(linear)  # each layer has a bias, and none is shared
