@@ -21,7 +21,7 @@
     links_in_files  a codec for each end of very many links, most of them in files
     local_loss  split learning in which no gradient comes back
     commands    what ``fltoolkit run``, ``sweep``, ``compare`` and ``report`` do
-    codecs      a room: rotations, low rank, narrow whole numbers
+    codecs      a room: rotations, learned levels, relatives of top-k
     data        a room: texts, more partitions
     federated   a room: more ways to train together
     pooled      a room: the samples themselves are sent, and one party trains

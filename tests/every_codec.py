@@ -5,6 +5,7 @@ A new codec is added here, once. (stored_runs.py has those whose bytes are kept.
 
 from typing import Any
 
+from experiments.replications.lowrank import PowerSGD
 from fltoolkit.codecs import (
     BitPack,
     Codec,
@@ -34,7 +35,6 @@ from fltoolkit_research.codecs import (
     Difference,
     LloydMax,
     Narrow,
-    PowerSGD,
     Quantiles,
     RandomK,
     RandTopK,

@@ -34,6 +34,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 import every_codec  # noqa: E402
 
+from experiments.replications.lowrank import PowerSGD  # noqa: E402
 from fltoolkit.codecs import Codec, Entropy, Identity, Pipeline, Quantize, TopK  # noqa: E402
 from fltoolkit.wire import (  # noqa: E402
     DTYPES,
@@ -49,7 +50,6 @@ from fltoolkit_research.codecs import (  # noqa: E402
     STC,
     ContextEntropy,
     Deflate,
-    PowerSGD,
     RandomK,
     Zstd,
     difference,

@@ -24,12 +24,18 @@ from experiments.language.task import (
 )
 from experiments.replications.decoupled_momentum import demo, dion
 from experiments.replications.gossip import noloco, sparta
+from experiments.replications.lowrank import PowerSGD
 from experiments.runs import Result, digest
 from fltoolkit import Channel
 from fltoolkit.codecs import Codec, ErrorFeedback, Float8, Half, Pipeline, Quantize, TopK
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Fleet, Local
-from fltoolkit_research.codecs import BFloat16, ContextEntropy, LloydMax, PowerSGD, Sign
+from fltoolkit_research.codecs import (
+    BFloat16,
+    ContextEntropy,
+    LloydMax,
+    Sign,
+)
 from fltoolkit_research.federated import (
     AllGather,
     Exchange,

@@ -16,12 +16,15 @@ import torch
 
 from experiments.language.command import main
 from experiments.language.split import CONTEXT, SEEDS, text_of
+from experiments.replications.lowrank import Subspace
 from experiments.runs import Result, Row, digest, rows_of, share_ci
 from experiments.tables import markdown
 from fltoolkit import Channel, Party
 from fltoolkit.codecs import Codec, Pipeline, Quantize, TopK
 from fltoolkit_research import pretrained
-from fltoolkit_research.codecs import EDEN, Subspace
+from fltoolkit_research.codecs import (
+    EDEN,
+)
 from fltoolkit_research.intervals import mean_ci
 from fltoolkit_research.leakage import (
     Noise,

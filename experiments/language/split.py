@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from experiments.language import null_results
 from experiments.language.command import main
 from experiments.null_rows import megabytes
+from experiments.replications.lowrank import Subspace
 from experiments.runs import Result, Row, Runs, digest, gain_of, mean_nbytes, rows_of
 from fltoolkit import Batches, Party, evaluate
 from fltoolkit.codecs import Codec, Pipeline, Quantize
@@ -35,7 +36,6 @@ from fltoolkit_research.codecs import (
     RandTopK,
     SameMask,
     SameMaskChannel,
-    Subspace,
 )
 from fltoolkit_research.data import Text, load_text
 from fltoolkit_research.intervals import mean_ci

@@ -7,7 +7,6 @@ Read them in any order; each file stands alone.
     rotate      a random rotation before quantization
     sparsifiers relatives of top-k: random places, signs only, momentum for what waits
     same_mask   gradients at the places of the activations that they answer
-    lowrank     a matrix as the product of two thin ones, rows in a fixed subspace
     narrow      whole numbers in as few bits as their range needs
     contexts    symbols and places by what rows, columns and neighbours say of them
     deflate     general compressors, for comparison

@@ -5,8 +5,6 @@ from .contexts import ContextEntropy as ContextEntropy
 from .deflate import Deflate as Deflate
 from .deflate import Zstd as Zstd
 from .difference import Difference as Difference
-from .lowrank import PowerSGD as PowerSGD
-from .lowrank import Subspace as Subspace
 from .narrow import Narrow as Narrow
 from .rotate import DRIVE as DRIVE
 from .rotate import EDEN as EDEN

@@ -8,10 +8,10 @@ import torch
 from core.split.networks import assert_equal_weights, unsplit
 from torch import nn
 
+from experiments.replications.lowrank import Subspace
 from fltoolkit import Batches, Channel, Party
 from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit.split import AlwaysA, Upload, train_async, train_split
-from fltoolkit_research.codecs import Subspace
 from fltoolkit_research.models import gpt
 
 TOKENS, PLACES = 11, 8

@@ -7,10 +7,10 @@ import torch
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, judged, spread, times
 from experiments.audit.stored import method
+from experiments.replications.lowrank import PowerSGD
 from fltoolkit import pack
 from fltoolkit.codecs import ErrorFeedback, Pipeline
 from fltoolkit.trees import Tree
-from fltoolkit_research.codecs import PowerSGD
 
 FLOAT32 = method("FedAvg, float32")
 SHAPES = "the shapes of ResNet-18"

@@ -19,8 +19,13 @@ import machines
 import torch
 from stored_runs import CODECS
 
+from experiments.replications.lowrank import PowerSGD
 from fltoolkit.codecs import Pipeline, Quantize
-from fltoolkit_research.codecs import EDEN, Difference, PowerSGD, Rotate
+from fltoolkit_research.codecs import (
+    EDEN,
+    Difference,
+    Rotate,
+)
 
 ALL = [
     *CODECS,

@@ -7,6 +7,7 @@ import pytest
 import torch
 from every_codec import CODECS
 
+from experiments.replications.lowrank import PowerSGD, Subspace
 from fltoolkit.codecs import Float8, Quantize, TopK
 from fltoolkit.codecs.base import walk
 from fltoolkit.codecs.sparse import Sparse
@@ -19,12 +20,10 @@ from fltoolkit_research.codecs import (
     QSGD,
     STC,
     LloydMax,
-    PowerSGD,
     Quantiles,
     RandomK,
     RandTopK,
     Rotate,
-    Subspace,
     Ternary,
 )
 from fltoolkit_research.codecs.rotate import gaussian_levels

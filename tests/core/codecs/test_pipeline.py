@@ -12,6 +12,7 @@ import pytest
 import torch
 from every_codec import PIPELINES, for_conformance
 
+from experiments.replications.lowrank import PowerSGD
 from fltoolkit.cli import main
 from fltoolkit.codecs import (
     BitPack,
@@ -37,7 +38,6 @@ from fltoolkit_research.codecs import (
     Deflate,
     Difference,
     LloydMax,
-    PowerSGD,
     RandomK,
     RandTopK,
     Rotate,

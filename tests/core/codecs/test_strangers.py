@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.replications.lowrank import PowerSGD
 from fltoolkit.codecs import BitPack, Entropy, Half, Pipeline, Quantize, TopK
 from fltoolkit.codecs.coders import CODED
 from fltoolkit.codecs.stage import Symbols, side
@@ -27,7 +28,6 @@ from fltoolkit_research.codecs import (
     BFloat16,
     Deflate,
     LloydMax,
-    PowerSGD,
     RandomK,
     Rotate,
     Sign,

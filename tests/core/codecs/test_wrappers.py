@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+from experiments.replications.lowrank import PowerSGD
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import (
@@ -22,7 +23,10 @@ from fltoolkit.codecs.base import walk
 from fltoolkit.codecs.wrappers import Wrapper
 from fltoolkit.testing import normal
 from fltoolkit.wire import WireError, pack, unpack
-from fltoolkit_research.codecs import DRIVE, Difference, PowerSGD
+from fltoolkit_research.codecs import (
+    DRIVE,
+    Difference,
+)
 
 
 @pytest.mark.parametrize(

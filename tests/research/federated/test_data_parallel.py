@@ -7,10 +7,13 @@ from core.federated.small import workers as everybody
 from torch import nn
 from torch.nn.functional import nll_loss
 
+from experiments.replications.lowrank import PowerSGD
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize
 from fltoolkit.federated import Local
-from fltoolkit_research.codecs import PowerSGD, Sign
+from fltoolkit_research.codecs import (
+    Sign,
+)
 from fltoolkit_research.federated import AllGather, Ring, ThroughServer, ddp
 
 

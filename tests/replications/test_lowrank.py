@@ -5,12 +5,15 @@ import pytest
 import torch
 from every_codec import LOW_RANK, for_conformance
 
+from experiments.replications.lowrank import CHUNK, MAX_SIZE, PowerSGD, Subspace, power_step
 from fltoolkit.codecs import Half, Pipeline, Quantize
 from fltoolkit.codecs.stage import Symbols, side
 from fltoolkit.testing import Conformance, normal
 from fltoolkit.wire import WireError, pack, unpack, write_layout
-from fltoolkit_research.codecs import EDEN, ContextEntropy, PowerSGD, Subspace
-from fltoolkit_research.codecs.lowrank import CHUNK, MAX_SIZE, power_step
+from fltoolkit_research.codecs import (
+    EDEN,
+    ContextEntropy,
+)
 
 MAX = torch.finfo(torch.float32).max
 TINY = 2.0**-149

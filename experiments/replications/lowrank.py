@@ -1,8 +1,8 @@
 """Low rank: send two narrow matrices instead of a large one.
 
 Here: `PowerSGD`, which finds the matrices anew in each message, and `Subspace`, whose directions
-are fixed. Not here: fewer bits per value (quantize.py), fewer values (sparse.py). Both kinds
-of stage may follow these and work on the narrow matrices.
+are fixed. Not here: fewer bits per value, fewer values (`fltoolkit.codecs`). Both kinds of stage
+may follow these and work on the narrow matrices.
 """
 
 import math
