@@ -1,7 +1,7 @@
 """Training whose settings can be changed while it runs, in a notebook or in a script.
 
     runner           an iterator of records in a thread: start, pause, step, stop
-    board            the values that describe a lab: settings, plots, strips, runs
+    board            the values that describe a lab: settings, plots, runs
     lab              settings, moves, runs, and a run as a script
     picture          what the picture of a lab's runs shows, as data
     layout           where each part of the picture stands

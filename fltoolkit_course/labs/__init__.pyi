@@ -4,7 +4,6 @@ from .board import Look as Look
 from .board import Move as Move
 from .board import Plot as Plot
 from .board import Run as Run
-from .board import Strip as Strip
 from .board import Training as Training
 from .fedavg import FedAvgLab as FedAvgLab
 from .lab import Lab as Lab
@@ -13,4 +12,3 @@ from .panel import DisplayedLab as DisplayedLab
 from .panel import Panel as Panel
 from .runner import Runner as Runner
 from .threshold import ThresholdLab as ThresholdLab
-from .threshold import WhatIf as WhatIf

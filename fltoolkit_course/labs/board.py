@@ -22,7 +22,7 @@ class Control(NamedTuple):
 
     words: str  # what it is, with its unit: "threshold [loss]"
     options: Sequence[Any]  # in order; a value between them may be given when the lab is made
-    acts: Literal["now", "at start", "on view"]  # on the running training, the next, neither
+    acts: Literal["now", "at start"]  # on the running training, or on the next one
     say: Callable[[Any], str] = str  # an option in words
 
 
@@ -85,19 +85,6 @@ class Board:
     record: str = ""  # what a record is called, if it is not a step
     result: str = "accuracy"  # the records' key that says how good a run is at its end
     sample: str = ""  # key of a text in some records, which is shown with their "nbytes"
-
-
-class Strip(NamedTuple):
-    """The state at each step.
-
-    >>> strip = Strip("state", [(1, 23, "A"), (24, 92, "C")])
-    >>> {state: end - start + 1 for start, end, state in strip.segments}  # how many steps
-    {'A': 23, 'C': 69}
-    """
-
-    words: str
-    segments: Sequence[tuple[int, int, str]]  # (from, to, state), ends included
-    note: str = ""  # a sentence about it, below
 
 
 class Move(NamedTuple):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fltoolkit.data.datasets import Dataset, load
-from fltoolkit_course.labs.board import Board, Control, Move, Run, Strip, Training
+from fltoolkit_course.labs.board import Board, Control, Move, Run, Training
 from fltoolkit_course.labs.runner import Runner
 
 
@@ -101,10 +101,6 @@ class Lab:
             if again and lab._execution != self._execution:  # its buttons are no longer shown
                 lab.stop()
         _labs.add(self)
-
-    def strips(self) -> list[Strip]:
-        """More strips to draw below the states of the current run, e.g. those of an estimate."""
-        return []
 
     def resets_residuals(self, key: str, values: Mapping[str, Any]) -> bool:
         """Whether a move of ``key`` makes error feedback forget; ``values`` are those before it."""
@@ -231,7 +227,7 @@ class Lab:
         return training
 
     def _arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of the training, in its order; settings "on view" are none of them."""
+        """Those of the training, in its order."""
         fields = dataclasses.fields(self.training)[1:]
         return {field.name: values[field.name] for field in fields}
 
@@ -259,11 +255,7 @@ class Lab:
 
     def describe(self, run: Run) -> str:
         """A run's settings as it began, its moves, and whether one has reset the residuals."""
-        parts = [
-            self.say(key, run.settings[key])
-            for key, setting in self.settings.items()
-            if setting.acts != "on view"
-        ]
+        parts = [self.say(key, run.settings[key]) for key in self.settings]
         if len(run.moves) > 2:
             parts.append(f"{len(run.moves)} moves")
         else:

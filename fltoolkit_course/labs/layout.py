@@ -1,4 +1,4 @@
-"""Where each part of a lab's picture stands: plots, bars of bytes, strips of states, legend.
+"""Where each part of a lab's picture stands: plots, bars of bytes, strip of states, legend.
 
 Not here: what is shown (picture.py), how marks become SVG or PNG (plots.drawing), and when that
 happens (panel.py).
@@ -38,17 +38,17 @@ def lay_out(picture: Picture) -> Graphic:
     next; the strip has the same x axis as the plot below it.
     """
     page = Page(_WIDTH, f"{picture.title}: {picture.status}", picture.progress)
-    strips = 30 * len(picture.strips) + 16 if picture.strips else 0
+    strip = 46 if picture.segments else 0
     texts = 0 if picture.samples is None else 14 + _ROW * MOST_SAMPLES  # so that nothing jumps
-    right = strips + texts  # the height of the right half, above the plot
+    right = strip + texts  # the height of the right half, above the plot
     above = max(14 + 22 * len(picture.ledger), right) + 6
     frames = [frame_of(axes, k * _HALF, page.low + above) for k, axes in enumerate(picture.axes)]
     parts = [
         _ledger(picture.ledger, page.low, 120 if right else _WIDTH - 8 - 130 - 220),
-        _strips(picture, frames[1], page.low - 2),
+        _strip(picture, frames[1], page.low - 2),
     ]
     if picture.samples is not None:
-        parts.append(_samples(picture.samples, frames[1].edge, page.low + strips))
+        parts.append(_samples(picture.samples, frames[1].edge, page.low + strip))
     page.add(chain(*parts), above)
     page.add(chain(*map(_plot, picture.axes, frames)), _PLOT + 12)
     for line in picture.legend:
@@ -56,8 +56,6 @@ def lay_out(picture: Picture) -> Graphic:
             Stroke([(8, page.low), (48, page.low)], line.color, line.width, line.dash)
         )
         page.write(line.name, 128, left=56, step=18, bold=line.bold)
-    for note in picture.notes():
-        page.write(note, 130, step=17)
     return page.graphic(picture.summary())
 
 
@@ -125,20 +123,21 @@ def _in_one_line(text: str) -> str:
     return "".join(signs.get(c, c if c.isprintable() else "·") for c in text[:_LETTERS])
 
 
-def _strips(picture: Picture, frame: Frame, top: float) -> Iterator[Mark]:
-    base = top - 8
-    for strip in picture.strips:
-        base += 30
-        yield Words(frame.left - 6, base - 4, strip.words, "end")
-        for start, end, state in merge_short(strip.segments, frame.x_axis.high, 200):
-            look, x = picture.looks[state], frame.x(start - 1)
-            width, height = frame.x(end) - x, 22 * look.height
-            yield Box(x, base - height, max(width, 0.8), height, look.color)
-            if width > 9:
-                yield Words(x + width / 2, base - 3, state, "middle", 11, ON_COLOR)
-        yield Stroke([(frame.left, base), (frame.right, base)])
+def _strip(picture: Picture, frame: Frame, top: float) -> Iterator[Mark]:
+    """The state at each step, and below it what the colours mean."""
+    if not picture.segments:
+        return
+    base = top + 22
+    yield Words(frame.left - 6, base - 4, "state", "end")
+    for start, end, state in merge_short(picture.segments, frame.x_axis.high, 200):
+        look, x = picture.looks[state], frame.x(start - 1)
+        width, height = frame.x(end) - x, 22 * look.height
+        yield Box(x, base - height, max(width, 0.8), height, look.color)
+        if width > 9:
+            yield Words(x + width / 2, base - 3, state, "middle", 11, ON_COLOR)
+    yield Stroke([(frame.left, base), (frame.right, base)])
     x, y = frame.left, base + 16
-    for state, look in picture.looks.items() if picture.strips else ():
+    for state, look in picture.looks.items():
         words = f"{state} {look.words}"
         yield Box(x, y - 12 * look.height, 10, 12 * look.height, look.color)
         yield Words(x + 14, y, words, size=11)

@@ -22,7 +22,6 @@ from fltoolkit_course.plots.live import throttled
 _ACTS = {
     "now": "acts on the running training, from the next record on",
     "at start": "acts at the next Start",
-    "on view": "changes what is shown, not the training",
 }
 _SPEEDS = (10, 20, 50, 100, 200, 500, math.inf)  # steps per second
 
@@ -81,10 +80,9 @@ class Panel:
 
         row = {"flex_flow": "row wrap", "align_items": "center"}
         rows = [widgets.Box([*self.buttons.values(), self.speed], layout=row)]
-        if sliders := [*part("now"), *part("on view")]:
+        if sliders := part("now"):
             words = widgets.HTML("<b>Act on the running training:</b>", layout={"height": "22px"})
-            rows += [words] * bool(part("now"))
-            rows.append(widgets.Box(sliders, layout=row))
+            rows += [words, widgets.Box(sliders, layout=row)]
         if lists := part("at start"):
             words = widgets.HTML("<b>Act at the next Start:</b>")
             rows.append(widgets.Box([words, *lists], layout=row))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from fltoolkit.channel import Channel
 from fltoolkit.history import History, Record
 from fltoolkit.units import amount
-from fltoolkit_course.labs.board import Board, Look, Plot, Run, Strip
+from fltoolkit_course.labs.board import Board, Look, Plot, Run
 from fltoolkit_course.labs.lab import Lab
 from fltoolkit_course.plots.drawing import Line, line_look
 from fltoolkit_course.plots.live import Curve, at_the_end
@@ -157,7 +157,7 @@ class Picture(NamedTuple):
     status: str
     progress: float  # 0 to 1
     axes: tuple[Axes, Axes]
-    strips: Sequence[Strip]
+    segments: Sequence[tuple[int, int, str]]  # of the current run: from, to, state
     looks: Mapping[str, Look]
     ledger: Sequence[tuple[str, int, str]]  # row's name, bytes, in words
     legend: Sequence[Line]  # each run, with its settings and results in words
@@ -168,11 +168,7 @@ class Picture(NamedTuple):
         rows = [f"{name} {words}" for name, _, words in self.ledger]
         rows += [f"text after {s.words}: {s.text!r}" for s in (self.samples or [])[-1:]]
         runs = [line.name for line in self.legend]
-        return ". ".join([f"{self.title}: {self.status}", *rows, *runs, *self.notes()])
-
-    def notes(self) -> list[str]:
-        """The sentences about the strips."""
-        return [strip.note for strip in self.strips if strip.note]
+        return ". ".join([f"{self.title}: {self.status}", *rows, *runs])
 
 
 # ------------------------------------------------------------------- from a lab to a picture
@@ -194,13 +190,12 @@ def compose(lab: Lab, traces: Mapping[int, Trace]) -> Picture:
     trace = traces[run.number] if run else None
     total = run.training.total if run else None
     first, second = (_axes(lab, plot, run, runs, traces) for plot in lab.board.plots)
-    strips = [Strip("state", trace.segments)] if trace and lab.board.states else []
     return Picture(
         title=lab.title,
         status=status_in_words(lab),
         progress=min(_clock(lab, run) / total, 1.0) if run and total else 0.0,
         axes=(first, second),
-        strips=[*strips, *lab.strips()],
+        segments=trace.segments if trace else [],
         looks=lab.board.states,
         ledger=_ledger(lab.board, trace),
         legend=[_line(r, r is run, [], _outcome(lab, r, traces[r.number])) for r in runs],

@@ -19,7 +19,7 @@ Make = Callable[..., Lab]
 
 # What can be moved while a training runs; everything else waits for the next start.
 LIVE = {
-    "Threshold": {"threshold", "bits_up", "bits_down", "what_if"},
+    "Threshold": {"threshold", "bits_up", "bits_down"},
     "FedAvg": {"bits_down", "bits_up", "top_k", "error_feedback", "local_steps"},
     "Language": {"inner_steps", "bits", "top_k", "momentum"},
 }
