@@ -258,6 +258,9 @@ def _follow() -> None:
 
 
 def _bar(total: int, done: int, shown: bool) -> Any:
-    from tqdm.auto import tqdm
+    try:
+        from tqdm.auto import tqdm
+    except ImportError as error:
+        raise ImportError('a sweep needs tqdm: pip install "fltoolkit[research]"') from error
 
     return tqdm(total=total, initial=done, unit="run", disable=not shown, smoothing=0)
