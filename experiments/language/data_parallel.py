@@ -13,15 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from experiments.language.task import (
-    FRESH_SEEDS,
-    Cosine,
-    Task,
-    halves,
-    held_out,
-    model_of,
-    text_of,
-)
+from experiments.language.task import FRESH_SEEDS, Cosine, Task, halves, held_out, model_of, text_of
 from experiments.replications.decoupled_momentum import demo, dion
 from experiments.replications.gossip import noloco, sparta
 from experiments.replications.lowrank import PowerSGD
@@ -30,12 +22,7 @@ from fltoolkit import Channel
 from fltoolkit.codecs import Codec, ErrorFeedback, Float8, Half, Pipeline, Quantize, TopK
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Fleet, Local
-from fltoolkit_research.codecs import (
-    BFloat16,
-    ContextEntropy,
-    LloydMax,
-    Sign,
-)
+from fltoolkit_research.codecs import BFloat16, ContextEntropy, LloydMax, Sign
 from fltoolkit_research.federated import (
     AllGather,
     Exchange,

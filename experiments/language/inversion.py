@@ -22,9 +22,7 @@ from experiments.tables import markdown
 from fltoolkit import Channel, Party
 from fltoolkit.codecs import Codec, Pipeline, Quantize, TopK
 from fltoolkit_research import pretrained
-from fltoolkit_research.codecs import (
-    EDEN,
-)
+from fltoolkit_research.codecs import EDEN
 from fltoolkit_research.intervals import mean_ci
 from fltoolkit_research.leakage import (
     Noise,

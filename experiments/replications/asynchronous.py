@@ -44,9 +44,7 @@ from fltoolkit_research.protocols.averaging import (
     optimizer_of,
     rounds_only,
 )
-from fltoolkit_research.protocols.averaging import (
-    SERVER as OF_SERVER,
-)
+from fltoolkit_research.protocols.averaging import SERVER as OF_SERVER
 from fltoolkit_research.task import Task
 
 _Sent = tuple[float, int, str, int, Tree]  # end, order, client, step and model at its start

@@ -6,10 +6,11 @@ Not here: training (run.py), attacks (attack.py), tables (report.py).
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
+from experiments.replications.shared_places import CountSketch, SharedMask
 from experiments.runs import digest
 from fltoolkit.codecs import Codec, Pipeline
 from fltoolkit.codecs.stage import Stage
-from fltoolkit_research.secrecy import CountSketch, Grid, SharedMask, SharedRotation
+from fltoolkit_research.secrecy import Grid, SharedRotation
 
 SEEDS = (0, 1, 2)
 TOPS = {1: 1.5, 2: 3.0, 4: 4.0, 8: 6.0}

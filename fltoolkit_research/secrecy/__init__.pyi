@@ -8,8 +8,6 @@ from .four_rounds import SecureSum as SecureSum
 from .four_rounds import secure_sum as secure_sum
 from .graph import num_neighbours as num_neighbours
 from .intersection import align as align
-from .summing import CountSketch as CountSketch
 from .summing import Grid as Grid
-from .summing import SharedMask as SharedMask
 from .summing import SharedRotation as SharedRotation
 from .summing import bits_of_sum as bits_of_sum

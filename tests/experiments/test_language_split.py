@@ -10,11 +10,7 @@ from experiments.language.split import Cosine, Setting, Task
 from experiments.replications.lowrank import Subspace
 from fltoolkit.codecs import Pipeline
 from fltoolkit.split import Upload
-from fltoolkit_research.codecs import (
-    EDEN,
-    ContextEntropy,
-    RandTopK,
-)
+from fltoolkit_research.codecs import EDEN, ContextEntropy, RandTopK
 from fltoolkit_research.data import load_text
 
 SMALL = Task("small", "topics", 32, 2, 16, 6e-3, 16)

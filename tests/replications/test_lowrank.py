@@ -10,10 +10,7 @@ from fltoolkit.codecs import Half, Pipeline, Quantize
 from fltoolkit.codecs.stage import Symbols, side
 from fltoolkit.testing import Conformance, normal
 from fltoolkit.wire import WireError, pack, unpack, write_layout
-from fltoolkit_research.codecs import (
-    EDEN,
-    ContextEntropy,
-)
+from fltoolkit_research.codecs import EDEN, ContextEntropy
 
 MAX = torch.finfo(torch.float32).max
 TINY = 2.0**-149

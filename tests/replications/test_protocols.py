@@ -4,22 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.replications.asynchronous import (
-    FEDASYNC,
-    FEDBUFF,
-    AsyncServer,
-    fedasync,
-    fedbuff,
-)
+from experiments.replications.asynchronous import FEDASYNC, FEDBUFF, AsyncServer, fedasync, fedbuff
 from experiments.replications.decoupled_momentum import DEMO, DION, demo, dion
 from experiments.replications.gossip import NOLOCO, SPARTA, noloco, sparta
-from experiments.replications.zeroth_order import (
-    DECOMFL,
-    FEDKSEED,
-    Directions,
-    decomfl,
-    fedkseed,
-)
+from experiments.replications.zeroth_order import DECOMFL, FEDKSEED, Directions, decomfl, fedkseed
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Entropy, Pipeline, Quantize
 from fltoolkit.data import load, partition_iid

@@ -3,9 +3,9 @@
 from functools import partial
 
 from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, spread, times
+from experiments.replications.shared_places import SharedMask
 from experiments.secrecy.run import run
 from experiments.secrecy.settings import TASKS, Setting, grid
-from fltoolkit_research.secrecy import SharedMask
 
 FRACTION, SECRET = 0.085, "2 bits of 8.5 % of the values, secret"
 

@@ -21,11 +21,7 @@ from stored_runs import CODECS
 
 from experiments.replications.lowrank import PowerSGD
 from fltoolkit.codecs import Pipeline, Quantize
-from fltoolkit_research.codecs import (
-    EDEN,
-    Difference,
-    Rotate,
-)
+from fltoolkit_research.codecs import EDEN, Difference, Rotate
 
 ALL = [
     *CODECS,

@@ -12,15 +12,7 @@ from fltoolkit.codecs import BitPack, Entropy, Half, Pipeline, Quantize, TopK
 from fltoolkit.codecs.coders import CODED
 from fltoolkit.codecs.stage import Symbols, side
 from fltoolkit.testing import normal
-from fltoolkit.wire import (
-    FREE_VALUES,
-    WireError,
-    most_values,
-    pack,
-    unpack,
-    varint,
-    write_layout,
-)
+from fltoolkit.wire import FREE_VALUES, WireError, most_values, pack, unpack, varint, write_layout
 from fltoolkit_research.codecs import (
     EDEN,
     QSGD,

@@ -9,24 +9,12 @@ import torch
 from experiments.replications.lowrank import PowerSGD
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
-from fltoolkit.codecs import (
-    Entropy,
-    ErrorFeedback,
-    Half,
-    Identity,
-    Only,
-    Pipeline,
-    Quantize,
-    TopK,
-)
+from fltoolkit.codecs import Entropy, ErrorFeedback, Half, Identity, Only, Pipeline, Quantize, TopK
 from fltoolkit.codecs.base import walk
 from fltoolkit.codecs.wrappers import Wrapper
 from fltoolkit.testing import normal
 from fltoolkit.wire import WireError, pack, unpack
-from fltoolkit_research.codecs import (
-    DRIVE,
-    Difference,
-)
+from fltoolkit_research.codecs import DRIVE, Difference
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,7 @@ from experiments.replications.lowrank import PowerSGD
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize
 from fltoolkit.federated import Local
-from fltoolkit_research.codecs import (
-    Sign,
-)
+from fltoolkit_research.codecs import Sign
 from fltoolkit_research.federated import AllGather, Ring, ThroughServer, ddp
 
 

@@ -7,28 +7,15 @@ from typing import ClassVar
 import pytest
 import torch
 
+from experiments.replications.shared_places import CountSketch, SharedMask
 from fltoolkit import codecs
-from fltoolkit.codecs import (
-    BitPack,
-    ErrorFeedback,
-    Identity,
-    Pipeline,
-    Quantize,
-    TopK,
-)
+from fltoolkit.codecs import BitPack, ErrorFeedback, Identity, Pipeline, Quantize, TopK
 from fltoolkit.codecs.base import walk
 from fltoolkit.codecs.stage import Stage, Symbols, floats, side
 from fltoolkit.testing import TREES, Conformance, normal
 from fltoolkit_research import codecs as more_codecs
 from fltoolkit_research.codecs import ContextEntropy
-from fltoolkit_research.secrecy import (
-    CountSketch,
-    Grid,
-    SecureSum,
-    SharedMask,
-    SharedRotation,
-    bits_of_sum,
-)
+from fltoolkit_research.secrecy import Grid, SecureSum, SharedRotation, bits_of_sum
 from fltoolkit_research.secrecy.summing import Summed, can_sum
 
 SUMMING = [
@@ -214,8 +201,3 @@ def test_a_vector_of_nan_is_an_error():
 def test_settings_out_of_range(make, text):
     with pytest.raises(ValueError, match=text):
         make()
-
-
-def test_copies_keep_their_class():
-    stage = SharedMask(0.5, seed=2)
-    assert repr(copy.deepcopy(stage)) == "SharedMask(fraction=0.5, seed=2, round_=0)"
