@@ -29,42 +29,31 @@ _UNITS: dict[str, tuple[str, float]] = {  # a unit's kind and size
 
 
 def read_answer(answer: Any, like: Any, unit: str = "") -> Any:
-    """``answer`` as a value of the same kind as ``like``: a number, numbers, yes or no, or text.
+    """The number of a text, if ``like`` is a number; anything else is returned as it is.
 
-    A number is read out of a text, and changed into ``unit`` if the text names another unit of the
-    same kind. Without a ``unit``, '15 %' and '2 kB' are read as 15 and 2 or as 0.15 and 2000,
-    whichever is nearer to ``like``. What needs no reading is returned as it is.
+    The number is changed into ``unit`` if the text names another unit of the same kind. Without a
+    ``unit``, '15 %' and '2 kB' are read as 15 and 2 or as 0.15 and 2000, whichever is nearer to
+    ``like``.
 
     Raises:
         ValueError: ``like`` is one number, and ``answer`` holds none, or several.
 
     >>> read_answer("about 1,104 bytes", 1104), read_answer("3,75 %", 3.8, "%")
     (1104.0, 3.75)
-    >>> read_answer("0.3 GB", 330.0, "MB"), read_answer("[1, 2.5]", [1.0, 2.0])
-    (300.0, [1.0, 2.5])
-    >>> read_answer("yes", True), read_answer(["the gradients"], "gradients")
-    (True, 'the gradients')
     """
-    if isinstance(like, str) or number(like) is not None:
-        alone = isinstance(answer, list | tuple) and len(answer) == 1
-        answer = answer[0] if alone else answer
-        return answer if isinstance(like, str) else _one_number(answer, like, unit)
-    if isinstance(like, bool) and isinstance(answer, str):
-        words = {"yes": True, "true": True, "no": False, "false": False}
-        return words.get(answer.strip(" .!").casefold(), answer)
-    parts, numbers = answer, tensor(like)
+    wanted = number(like)
+    if wanted is None:
+        return answer
     if isinstance(answer, str):
-        inside = answer.strip(" []()")
-        parts = re.split(r"\s*;\s*|,\s+|\s+and\s+|\s+", inside)
-        parts = parts if len(parts) > 1 else inside.split(",")
-    texts = isinstance(parts, list | tuple) and any(isinstance(part, str) for part in parts)
-    if not texts or numbers is None or numbers.ndim != 1:
-        return answer
-    try:
-        pairs = zip(parts, numbers.tolist(), strict=True)
-        return [_one_number(part, value, unit) for part, value in pairs]
-    except ValueError:
-        return answer
+        return _from_text(answer, wanted, unit)
+    if isinstance(answer, tuple) and [type(item) for item in answer] == [int, int]:
+        typed = ",".join(map(str, answer))
+        raise ValueError(f"Python reads {typed} as two numbers. Write a point, or '{typed}'.")
+    found, several = number(answer), tensor(answer)
+    if found is None and (several is None or not several.ndim):
+        call = ": call it and pass its result" if callable(answer) else ""
+        raise ValueError(f"This is a {type(answer).__name__} where a number should be{call}.")
+    return answer if found is None else found
 
 
 def number(value: Any) -> int | float | None:
@@ -92,21 +81,6 @@ def tensor(value: Any) -> torch.Tensor | None:
         return None if tensor.is_complex() else tensor.to("cpu", torch.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         return None
-
-
-def _one_number(answer: Any, like: Any, unit: str) -> Any:
-    if isinstance(answer, str):
-        return _from_text(answer, float(number(like) or 0), unit)
-    if isinstance(answer, tuple) and [type(item) for item in answer] == [int, int]:
-        typed = ",".join(map(str, answer))
-        raise ValueError(f"Python reads {typed} as two numbers. Write a point, or '{typed}'.")
-    found, several = number(answer), tensor(answer)
-    if found is None and several is not None and several.ndim:
-        return answer
-    if found is None:
-        call = ": call it and pass its result" if callable(answer) else ""
-        raise ValueError(f"This is a {type(answer).__name__} where a number should be{call}.")
-    return found
 
 
 def _from_text(text: str, like: float, unit: str) -> float:
@@ -138,29 +112,14 @@ def _unit(word: str) -> tuple[str, float]:
 def _decimal(digits: str) -> float:
     """The digits of one number; the file's first lines say what a comma and a point are."""
     kept = re.sub(f"[{_BLANK}]", "", digits).replace("\u2212", "-").rstrip(".,")
-    decimal = max(",.", key=kept.rfind)  # of both signs, the last one
-    kept = kept.replace("." if decimal == "," else ",", "")
-    groups = re.fullmatch(rf"[-+]?[1-9]\d{{0,2}}(\{decimal}\d{{3}})+", kept)
-    if groups and (decimal == "," or kept.count(".") > 1):
-        kept = kept.replace(decimal, "")
+    if re.fullmatch(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?", kept):
+        kept = kept.replace(",", "")
+    elif "," in kept:
+        kept = kept.replace(".", "").replace(",", ".")
     try:
-        return float(kept.replace(",", "."))
+        return float(kept)
     except ValueError:
         raise ValueError(f"{digits!r} cannot be read as a number.") from None
-
-
-def note(answer: Any, like: Any) -> str:
-    """How a text like '1.104' was read, if the other way to read it is nearer to ``like``."""
-    wanted = number(like)
-    found = _NUMBER.search(answer) if isinstance(answer, str) else None
-    if wanted is None or found is None or not re.fullmatch(r"[1-9]\d{0,2}[.,]\d{3}", found[0]):
-        return ""
-    value, comma = _decimal(found[0]), "," in found[0]
-    other = value / 1000 if comma else value * 1000
-    if abs(other - wanted) >= abs(value - wanted):
-        return ""
-    sign = "comma separates thousands" if comma else "point is a decimal point"
-    return f"'{found[0]}' is read as {value:.7g}: the {sign}."
 
 
 def without_marks(text: Any) -> str:

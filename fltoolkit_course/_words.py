@@ -44,12 +44,8 @@ def distance(guess: Any, measured: Any, subject: str = "Your guess") -> str:
     if g == m:
         return f"{subject} is exactly right."
     direction = "small" if g < m else "large"
-    if m == 0:
-        return f"{subject} is too {direction}: exactly 0 is right."
-    if g == 0:
-        return f"{subject} is too {direction}: {'more' if m > 0 else 'less'} than 0 is right."
-    if math.isinf(g) or math.isinf(m):
-        return f"{subject} is far too {direction}."
+    if g * m == 0 or math.isinf(g) or math.isinf(m):
+        return f"{subject} is too {direction}."
     if g * m < 0:
         return f"{subject} has the wrong sign."
     if m < 0:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from fltoolkit_course._reading import note, read_answer, tensor
+from fltoolkit_course._reading import read_answer, tensor
 from fltoolkit_course._words import distance, same, say
 
 Hints = Mapping[Any, str] | Sequence[tuple[Callable[[Any], bool], str]]
@@ -47,14 +47,13 @@ def check(
     if answer is None or answer is ...:
         print(f"{name}: not answered yet. Replace None by your answer and run this cell again.")
         return False
-    typed = answer
     try:
-        answer = read_answer(typed, expected)
+        answer = read_answer(answer, expected)
         right, message = _compare(answer, expected, tolerance)
     except ValueError as error:
         right, message = False, f"not yet. {error}"
-    more = [] if right else [note(typed, expected), _hint(answer, hints, tolerance)]
-    print(" ".join(filter(None, [f"{name}: {message}", *more])))
+    hint = "" if right else _hint(answer, hints, tolerance)
+    print(f"{name}: {message} {hint}".rstrip())
     return right
 
 

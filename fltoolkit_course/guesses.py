@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from fltoolkit_course._reading import note, number, read_answer
+from fltoolkit_course._reading import number, read_answer
 from fltoolkit_course._words import distance, factor, same, say
 from fltoolkit_course.done import Guess, saved_edition
 
@@ -142,7 +142,7 @@ class Predict:
         found = f"{say(measured)} {unit}".rstrip()
         print(f"  your guess: {guessed or 'no guess was made'}")
         print(f"  measured:   {found}")
-        off = f"{distance(read, measured)} {note(guess, measured)}".rstrip() if made else ""
+        off = distance(read, measured) if made else ""
         if made:
             print(f"  {off}")
         self._remember(question, Guess(guessed, found, off, factor(read, measured)))

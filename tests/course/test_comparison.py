@@ -28,7 +28,7 @@ from fltoolkit_course import check, predict
         (NAN, NAN, 9, False, "NaN is never right"),
         (3, NAN, 9, False, "NaN"),
         (math.inf, math.inf, 0, True, "right, exactly"),
-        (math.inf, 3, 1, False, "far too large"),
+        (math.inf, 3, 1, False, "too large"),
         ([1, 2], [1, 2], 0, True, "right, exactly"),
         ([1, 2], [1, 5], 0, False, "1 of 2 values differ, by up to 3"),
         ([1, NAN], [1, 2], 9, False, "1 of 2 values are NaN"),
