@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, check_count
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.workers import Fleet, Memory, Workers, as_fleet
+from fltoolkit.federated.workers import Fleet, RoundMemory, Workers, as_fleet
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.shapes import Float
 from fltoolkit.trees import Tree
@@ -35,7 +35,7 @@ from fltoolkit_research.task import Task
 
 
 @dataclass
-class Momenta(Memory):
+class Momenta(RoundMemory):
     """The part of its momentum that each worker has not sent yet."""
 
     of: dict[str, Tree] = field(default_factory=dict)

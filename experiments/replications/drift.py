@@ -22,7 +22,7 @@ from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import SERVER, apply_update
 from fltoolkit.federated.workers import (
     Fleet,
-    Memory,
+    RoundMemory,
     Workers,
     as_fleet,
     client_seed,
@@ -35,7 +35,7 @@ from fltoolkit_research.federated.data_parallel import trainable
 
 
 @dataclass
-class Corrections(Memory):
+class Corrections(RoundMemory):
     """What corrects the steps: a tree for each client, and the server's.
 
     With `scaffold` these are the control variates, with `feddyn` the gradients g_k and h.

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, check_count, sent_entries
 from fltoolkit.federated.samples import Clients
-from fltoolkit.federated.workers import Fleet, Memory, Workers, as_fleet, client_seed, plus
+from fltoolkit.federated.workers import Fleet, RoundMemory, Workers, as_fleet, client_seed, plus
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree, as_vector, from_vector
 from fltoolkit_research.federated.exchange import Exchange, ThroughServer, all_gather
@@ -38,7 +38,7 @@ from fltoolkit_research.task import Task
 
 
 @dataclass
-class Apart(Memory):
+class Apart(RoundMemory):
     """What each worker holds: weights of its own, and with `noloco` a momentum."""
 
     weights: dict[str, Tree] = field(default_factory=dict)

@@ -14,13 +14,13 @@ from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, check_function, filled, sent_entries, sent_names
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import SERVER, apply_update
-from fltoolkit.federated.workers import Fleet, Memory, Workers, as_fleet, plus
+from fltoolkit.federated.workers import Fleet, RoundMemory, Workers, as_fleet, plus
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.trees import Tree, weighted_mean
 
 
 @dataclass
-class AtHome(Memory):
+class AtHome(RoundMemory):
     """What never leaves its owner: by client, entries of the model or a whole model."""
 
     weights: dict[str, Tree] = field(default_factory=dict)

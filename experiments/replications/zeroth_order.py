@@ -28,7 +28,7 @@ from fltoolkit.federated.client import (
 )
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import SERVER
-from fltoolkit.federated.workers import Fleet, Memory, Workers, as_fleet, client_seed, plus
+from fltoolkit.federated.workers import Fleet, RoundMemory, Workers, as_fleet, client_seed, plus
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.shapes import Float, Int
 from fltoolkit.trees import Tree, weighted_mean
@@ -70,7 +70,7 @@ class Directions:
 
 
 @dataclass
-class Followed(Memory):
+class Followed(RoundMemory):
     """What `decomfl` keeps: where each client is, and the seeds and slopes of all rounds so far."""
 
     first: Tree = field(default_factory=dict)  # the first model, which everybody knows
@@ -81,7 +81,7 @@ class Followed(Memory):
 
 
 @dataclass
-class Sums(Memory):
+class Sums(RoundMemory):
     """What `fedkseed` keeps: the first model, and one sum for each direction."""
 
     first: Tree = field(default_factory=dict)

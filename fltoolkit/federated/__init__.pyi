@@ -25,6 +25,6 @@ from .samples import Clients as Clients
 from .server import Server as Server
 from .server import Yogi as Yogi
 from .workers import Fleet as Fleet
-from .workers import Memory as Memory
+from .workers import RoundMemory as RoundMemory
 from .workers import Train as Train
 from .workers import Workers as Workers

@@ -31,7 +31,7 @@ Data = tuple[Shaped[Tensor, "_ ..."], Shaped[Tensor, "_ ..."]]
 
 @dataclass(frozen=True)
 class Local:
-    """What each client does with the model it was sent.
+    """Settings: what each client does with the model it was sent.
 
     Source: McMahan et al. 2017, arXiv 1602.05629: ``batch_size`` is B, ``epochs`` is E, ``lr`` is
     eta. With ``prox``, FedProx: Li et al. 2020, arXiv 1812.06127.

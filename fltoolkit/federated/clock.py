@@ -191,15 +191,18 @@ class Arrivals:
         check_function("staleness", self.staleness)
         check_function("clock", self.clock)
 
-    def weighed(self, arrived: "Iterable[ReceivedUpdate]", round_: int) -> "list[ReceivedUpdate]":
+    def with_staleness(
+        self, updates: "Iterable[ReceivedUpdate]", round_: int
+    ) -> "list[ReceivedUpdate]":
         """The updates, each weight multiplied by that of its staleness; those of 0 are left out.
 
         >>> late = ReceivedUpdate("ann", 0, 5.0, 100, 0.3, {}, {})
-        >>> [arrival.weight for arrival in Arrivals(staleness=Constant(0.5)).weighed([late], 2)]
+        >>> arrivals = Arrivals(staleness=Constant(0.5))
+        >>> [update.weight for update in arrivals.with_staleness([late], round_=2)]
         [50.0]
         """
-        worth = [(a, weight_of(self.staleness, round_ - a.round_)) for a in arrived]
-        return [a._replace(weight=a.weight * w) for a, w in worth if w > 0]
+        factors = [(u, weight_of(self.staleness, round_ - u.round_)) for u in updates]
+        return [u._replace(weight=u.weight * factor) for u, factor in factors if factor > 0]
 
 
 # ---------------------------------------------------------------------------------- the backlog

@@ -134,10 +134,10 @@ def one_round(
     good = sorted((u for u in received if u.delta is not None), key=lambda u: u.seconds)
     in_time = [u for u in good[: arrivals.wait_for] if u.seconds <= end]
     late = good[len(in_time) :]
-    stale = arrivals.weighed(backlog.take(until=end), round_)
+    stale = arrivals.with_staleness(backlog.take(until=end), round_)
     backlog.late += late
 
-    counting = arrivals.weighed(in_time, round_) + stale
+    counting = arrivals.with_staleness(in_time, round_) + stale
     mean: Tree = {}
     if counting and isinstance(server.mean, Collecting):  # it sends the updates itself
         updates = {u.client: u.delta for u in counting if u.delta is not None}

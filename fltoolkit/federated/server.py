@@ -32,12 +32,13 @@ which `load_run` will warn).
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """What the server does in each round of `fedavg`, as `Local` is what each client does.
+    """Settings: what the server does in each round of `fedavg`; `Local` has those of a client.
 
     Args:
         mean: how the updates become one: `mean_of_all`, `mean_of_senders` for top-k codecs,
-            `GaussianDP` for clipping and noise, a function of the received updates (see `Mean`), or
-            a mean that sends the updates itself (see `Collecting`).
+            `fltoolkit_research.federated.GaussianDP` for clipping and noise, a function of the
+            received updates (see `Mean`), or a mean that sends the updates itself (see
+            `Collecting`).
         optimizer: over ``model.parameters()``; by default the mean update is added.
         arrivals: when a round ends, and what weight late updates have; by default no update is
             late.

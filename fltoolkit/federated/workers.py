@@ -1,8 +1,8 @@
 """The clients of a run as one value: who they are, how they train, and how an update is sent.
 
 Here: `Fleet`, the clients of a run; `Workers`, which every protocol of this room carries and which
-also knows which clients are in this process; and `Memory`, for what a protocol keeps. Not here:
-what one client computes (client.py), who takes part in a round (rounds.py).
+also knows which clients are in this process; and `RoundMemory`, for what a protocol keeps. Not
+here: what one client computes (client.py), who takes part in a round (rounds.py).
 """
 
 import math
@@ -31,14 +31,14 @@ With ``Local(keep_state=True)`` it also gets ``states=``, what each client's opt
 """
 
 
-class Memory:
+class RoundMemory:
     """The base of a dataclass in which a protocol keeps what it needs between two rounds.
 
     Its values are tensors, numbers, texts, lists and dicts of these. For a run that goes on,
     `save_run` accepts a memory like a party.
 
     >>> @dataclass
-    ... class Momenta(Memory):
+    ... class Momenta(RoundMemory):
     ...     of: dict[str, Tree] = field(default_factory=dict)
     ...     name = "momenta"  # of its file
     >>> Momenta().state_dict()
@@ -58,7 +58,7 @@ class Memory:
 
 @dataclass
 class Fleet:
-    """Clients, the function that trains them, and the states of their optimizers.
+    """What a user gives: the clients' data, and how they train.
 
     Every protocol of this room takes names to data, or a fleet in their place. For a run that goes
     on with ``Local(keep_state=True)``, `save_run` accepts a fleet like a party.
@@ -98,7 +98,9 @@ def as_fleet(clients: Clients | Fleet) -> Fleet:
 
 @dataclass(frozen=True)
 class Workers:
-    """Clients that train copies of one model, each on its own samples.
+    """What a protocol carries: a checked fleet with the model, the settings and the seed.
+
+    Each client trains a copy of the model on its own samples.
 
     Raises TypeError or ValueError for clients that could not train. The model is tried on two
     samples, unless the fleet trains in a way of its own.

@@ -25,7 +25,7 @@ from fltoolkit.shapes import Int64
 from fltoolkit.split.cache import ActivationCache
 from fltoolkit.split.clients import Counted, check_clients
 from fltoolkit.split.gates import Gate, Progress, State, ask, check_gate
-from fltoolkit.split.uploads import Memory, Upload, memories_of, place, send_up
+from fltoolkit.split.uploads import CutMemory, Upload, memories_of, place, send_up
 
 __all__ = ["Bookmark", "train_async", "train_async_relay"]
 
@@ -43,7 +43,7 @@ class CachedClient(NamedTuple):
 
     party: Party
     data: KeyedData
-    memory: Memory
+    memory: CutMemory
 
 
 class Bookmark:

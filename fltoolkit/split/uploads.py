@@ -45,7 +45,7 @@ class Upload:
             raise ValueError(f"moved={self.moved}: a relative distance, 0 or more")
 
 
-class Memory(NamedTuple):
+class CutMemory(NamedTuple):
     """What the two ends of one client's cut remember, and what she sends."""
 
     cache: ActivationCache  # at the label party, for all clients
@@ -63,7 +63,7 @@ class Memory(NamedTuple):
 
 def memories_of(
     sizes: Sequence[int], upload: Upload, cache: ActivationCache | None
-) -> list[Memory]:
+) -> list[CutMemory]:
     """A memory for each client, with so many samples, around one cache; raises if it cannot fit."""
     *firsts, total = accumulate(sizes, initial=0)
     cache = ActivationCache(total) if cache is None else cache  # an empty one is falsy
@@ -73,7 +73,7 @@ def memories_of(
         )
     mirrored = upload.delta or upload.moved > 0
     return [
-        Memory(cache, ActivationCache(total) if mirrored else None, first, upload)
+        CutMemory(cache, ActivationCache(total) if mirrored else None, first, upload)
         for first in firsts
     ]
 
@@ -83,7 +83,7 @@ def send_up(
     h: Float32[Tensor, "batch ..."],
     keys: Int64[Tensor, " batch"],
     channel: Channel,
-    memory: Memory,
+    memory: CutMemory,
 ) -> tuple[Float32[Tensor, "batch ..."], Bool[Tensor, " batch"]]:
     """Send as `Upload` says; return the activations for Bob to use, and which rows were sent."""
     cache, mirror, _, upload = memory

@@ -16,7 +16,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, check_count, sent_entries
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import apply_update, check_optimizer
-from fltoolkit.federated.workers import Fleet, Memory, Workers, as_fleet, mean_loss, plus
+from fltoolkit.federated.workers import Fleet, RoundMemory, Workers, as_fleet, mean_loss, plus
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree
 from fltoolkit_research.federated.exchange import Exchange, ThroughServer, balanced
@@ -179,7 +179,7 @@ class Stream:
 
 
 @dataclass
-class Underway(Memory):
+class Underway(RoundMemory):
     """What `streaming_diloco` keeps: each worker's weights, and the means that have not arrived.
 
     >>> Underway().state_dict()

@@ -29,7 +29,7 @@ from fltoolkit.split import (
     train_uploading,
 )
 from fltoolkit.split.asynchronous import CachedClient, async_step
-from fltoolkit.split.uploads import Memory
+from fltoolkit.split.uploads import CutMemory
 from fltoolkit_research.codecs import BFloat16, RandomK
 
 
@@ -69,7 +69,7 @@ def test_bytes_per_step_are_those_of_the_state():
 def test_state_c_touches_no_data_and_no_bottom():
     alice, bob = parties()
     data = batches()
-    client = CachedClient(alice, data, Memory(ActivationCache(300)))
+    client = CachedClient(alice, data, CutMemory(ActivationCache(300)))
     ids = next(data.rows(0))
     channel = Channel()
     async_step(client, bob, ids, channel, State.B)

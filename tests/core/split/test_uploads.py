@@ -8,7 +8,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit.split import ActivationCache, AlwaysA, Bookmark, State, Upload
 from fltoolkit.split.asynchronous import CachedClient, async_step
-from fltoolkit.split.uploads import Memory
+from fltoolkit.split.uploads import CutMemory
 
 
 @pytest.mark.later
@@ -45,7 +45,7 @@ def test_rows_that_hardly_moved_stay_at_home():
 def test_no_row_moved_and_nothing_comes_back():
     alice, bob = parties()
     data, caches = batches(), [ActivationCache(300), ActivationCache(300)]
-    client = CachedClient(alice, data, Memory(*caches, upload=Upload(moved=0.1)))
+    client = CachedClient(alice, data, CutMemory(*caches, upload=Upload(moved=0.1)))
     ids, channel = next(data.rows(0)), Channel()
     for _ in range(2):
         async_step(client, bob, ids, channel, State.B)
