@@ -1,7 +1,7 @@
 """The subcommands for experiments: run, sweep, compare, report.
 
-Here: their arguments and what they print. Not here: the table of commands (cli), the HTML file
-(plots.report_page). Each command is a few lines around functions that scripts can call, too.
+Here: their arguments and what they print. Not here: the table of commands (cli). Each
+command is a few lines around functions that scripts can call, too.
 """
 
 import argparse
@@ -183,6 +183,11 @@ def compare_command(arguments: Sequence[str]) -> int:
         _COMPARISONS,
     )
     _store_arguments(parser)
+    parser.add_argument("--target", type=float, help="a value of the metric, e.g. 0.95")
+    parser.add_argument("--budget", type=_nbytes, help="bytes, such as 500kB or 1MB")
+    parser.add_argument(
+        "--against", metavar="NAME", help="compare with this setting, not the cheaper front point"
+    )
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--csv", action="store_true", help="the table as CSV with plain numbers")
     kinds.add_argument("--latex", action="store_true", help="the table as a LaTeX tabular")
@@ -201,41 +206,42 @@ def compare_command(arguments: Sequence[str]) -> int:
 
 
 def report_command(arguments: Sequence[str]) -> int:
-    """Write one HTML file about the results in a store.
+    """Draw the results in a store: the Pareto plot of each task, as a file.
 
     >>> import contextlib
     >>> import tempfile
     >>> from fltoolkit.history import History
     >>> from fltoolkit_research import Experiment, Result, Store
     >>> path = Path(tempfile.mkdtemp()) / "results.jsonl"
-    >>> record = {"accuracy": 0.9, "nbytes": 900, "nbytes_activations_up": 900, "num_waits": 9}
-    >>> Store(path).add(Result(Experiment(), History([record]), "", 1.0))
-    >>> with contextlib.redirect_stdout(None):  # it would print the path and the size
+    >>> history = History([{"accuracy": 0.9, "nbytes": 900}])
+    >>> Store(path).add(Result(Experiment(), history, "", 1.0))
+    >>> with contextlib.redirect_stdout(None):  # it would print the path and the task
     ...     status = report_command([str(path)])
-    >>> status, path.with_suffix(".html").exists()
+    >>> status, path.with_suffix(".png").exists()
     (0, True)
     """
     parser = _parser(
         "report",
-        "Write one HTML file with plots, tables, ledgers and the settings of all runs of a store.\n"
-        "The file needs no other file and no network: you can send it by mail.",
+        "Draw the results of a store: the metric over all bytes sent, a point for each setting.\n"
+        "Each task (data, model, clients, partition) has a picture of its own.",
         """
-  fltoolkit report methods.jsonl                     methods.html beside it
-  fltoolkit report methods.jsonl --out report.html --target 0.95 --budget 1MB
+  fltoolkit report methods.jsonl                     methods.png beside it
+  fltoolkit report methods.jsonl --out front.pdf
 """,
     )
     _store_arguments(parser)
-    parser.add_argument("--out", type=Path, help="default: the store with the ending .html")
+    parser.add_argument("--out", type=Path, help="default: the store with the ending .png")
     args = _parse(parser, arguments)
-    from fltoolkit_research.plots.report_page import html_report
+    from fltoolkit_research.analysis import by_task
+    from fltoolkit_research.plots.fronts import pareto
 
-    place = args.out or args.store.with_suffix(".html")
-    found = _results(args)
-    how = {"target": args.target, "budget": args.budget, "against": args.against}
-    text = html_report(found, title=args.store.stem, **how)
-    place.write_text(text, encoding="utf-8")
-    print(f"{place}: {len(text) / 1000:,.0f} kB")
-    return 0
+    found, out = _results(args), args.out or args.store.with_suffix(".png")
+    tasks = by_task(result for result in found if not result.error)
+    for number, (task, mine) in enumerate(tasks.items(), 1):
+        place = out.with_stem(f"{out.stem}-{number}") if len(tasks) > 1 else out
+        pareto(mine).figure.canvas.figure.savefig(place, dpi=200)
+        print(f"{place}: {task}")
+    return int(_say_failures(found))
 
 
 # ------------------------------------------------------------------------------------- arguments
@@ -290,11 +296,6 @@ def _from_files(
 
 def _store_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("store", type=Path, metavar="STORE", help="made by fltoolkit sweep")
-    parser.add_argument("--target", type=float, help="a value of the metric, e.g. 0.95")
-    parser.add_argument("--budget", type=_nbytes, help="bytes, such as 500kB or 1MB")
-    parser.add_argument(
-        "--against", metavar="NAME", help="compare with this setting, not the cheaper front point"
-    )
     parser.add_argument(
         "--only", default="", metavar="TEXT", help="only settings whose name contains TEXT"
     )

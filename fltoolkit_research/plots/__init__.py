@@ -3,8 +3,6 @@
     placing         places for words beside marks
     points          points with their names
     fronts          accuracy over bytes for a whole sweep
-    paper           a figure as wide as a column of a paper
-    report_page     one HTML file about a sweep
 
 Figures of single histories are in `fltoolkit.plots`.
 """

@@ -33,7 +33,6 @@ from fltoolkit_research.analysis import (
     seconds_on,
     sizes_of,
 )
-from fltoolkit_research.plots.paper import NAME_OF_POINT
 from fltoolkit_research.plots.placing import Bounds, free_place
 from fltoolkit_research.store import Result
 
@@ -291,7 +290,6 @@ def _name(
             va="center",
             fontsize=_FONT,
             color=look(point)[1],
-            gid=NAME_OF_POINT,
             path_effects=[withStroke(linewidth=2, foreground="white")],
             arrowprops={"arrowstyle": "-", "color": "#999999", "lw": 0.6} if needs_line else None,
         )

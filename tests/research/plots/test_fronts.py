@@ -126,32 +126,6 @@ def test_the_best_so_far_uses_every_evaluation_and_agrees_with_the_table() -> No
         assert {value for _, value, *_ in line} <= reached
 
 
-@pytest.mark.later
-def test_in_one_column_names_of_points_stand_in_a_legend_below(tmp_path, monkeypatch):
-    ax = research_plots.pareto(ALL)
-    figure, seen = ax.figure, {}
-
-    def look(path, **_):
-        (below,) = figure.legends
-        seen["legend"] = [text.get_text() for text in below.get_texts()]
-        seen["beside"] = [text.get_text() for text in ax.texts if text.get_visible()]
-
-    monkeypatch.setattr(figure, "savefig", look)
-    research_plots.save_figure(ax, tmp_path / "front.png", columns=1)
-    assert set(seen["legend"]) >= {"cheap", "dear", "worse", "split"}
-    assert sorted(seen["beside"]) == ["1", "2", "3"]
-    assert figure.legends == []
-    assert {text.get_text() for text in ax.texts if text.get_visible()} == {
-        "cheap",
-        "dear",
-        "worse",
-    }
-    assert ax.get_legend().get_visible()
-    monkeypatch.setattr(figure, "savefig", lambda path, **_: seen.update(wide=[*figure.legends]))
-    research_plots.save_figure(ax, tmp_path / "front.png", columns=2)
-    assert seen["wide"] == [], "two columns have room for the names"
-
-
 NULLS = {"alone": 0}, {"alone": 0, "pooled": 500}
 
 
