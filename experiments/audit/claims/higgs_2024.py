@@ -34,7 +34,7 @@ def measure(seed: int, quick: bool) -> Values:
     values = normal_values(seed)[: 2_048 if quick else 199_680]  # whole blocks
     power, found = values.square().mean(), {"NF4, bits": 4 + 32 / BLOCK}
     found["NF4"] = float((nf4(values) - values).square().mean() / power)
-    for name, codec in {"pairs": Pipeline(Rotate(), Pairs(4)), **OTHERS}.items():
+    for name, codec in {"pairs": Pipeline(Rotate(), Pairs(2 if quick else 4)), **OTHERS}.items():
         message = codec.encode({"w": values})
         error = (codec.decode(message)["w"] - values).square().mean() / power
         found |= {name: float(error), f"{name}, bits": 8 * len(message) / len(values)}

@@ -1,10 +1,9 @@
 """What messages decode to on this machine, for test_machines.py: it emulates others by variables.
 
-    python decoded_elsewhere.py --write MESSAGES
-    python decoded_elsewhere.py MESSAGES [MESSAGES ...]
+    python decoded_elsewhere.py [--write] MESSAGES [MESSAGES ...]
 
-MESSAGES is a JSON file: of each codec's repr its messages, in hexadecimal. Given ``--write``, it is
-made. Prints, for each file, a digest of what each codec decodes, as JSON.
+MESSAGES is a JSON file: of each codec's repr its messages, in hexadecimal. With ``--write`` the
+first one is made. Prints, for each file, a digest of what each codec decodes, as JSON.
 """
 
 import copy
@@ -68,8 +67,7 @@ def main() -> None:
         sys.exit(f"the variables ask for another machine, and yet this one uses {found}")
     paths = [Path(name) for name in sys.argv[1:] if name != "--write"]
     if "--write" in sys.argv:
-        for path in paths:
-            write(path)
+        write(paths[0])
     print(json.dumps([decoded(path) for path in paths]))
 
 
