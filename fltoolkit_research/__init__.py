@@ -8,10 +8,9 @@
     metrics     what a test measures in other tasks than classes
     intervals   95 % intervals of means and of paired differences over seeds
     weighing    nominal, real and entropy bytes of the messages
-    lines       the time of messages if each client has a line of its own
     runs        from an experiment to its records
     store       results as lines of JSON in one file
-    sweeps      many experiments on several cores or on a cluster, each run once
+    sweeps      many experiments on several cores, each run once
     analysis    Pareto fronts, bytes to a target
     tables      results as Markdown, LaTeX and CSV; the bytes of the training samples
     search      a search for the best settings within a number of bytes

@@ -13,9 +13,6 @@ from .analysis import sizes_of as sizes_of
 from .analysis import value_within as value_within
 from .experiment import Experiment as Experiment
 from .experiment import read as read
-from .lines import Line as Line
-from .lines import Lines as Lines
-from .lines import read_lines as read_lines
 from .pretraining import pretrained as pretrained
 from .protocol import AMOUNT as AMOUNT
 from .protocol import CODEC as CODEC
@@ -40,7 +37,6 @@ from .store import Result as Result
 from .store import Store as Store
 from .store import add_row as add_row
 from .store import read_rows as read_rows
-from .sweeps import cluster as cluster
 from .sweeps import finished as finished
 from .sweeps import sweep as sweep
 from .tables import Compared as Compared

@@ -13,7 +13,6 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -35,7 +34,6 @@ PROTOCOL_LINES = """\
 _SWEEPS = """
   fltoolkit sweep methods.json                    into methods.jsonl beside it
   fltoolkit sweep methods.json --workers 4        four processes
-  fltoolkit sweep methods.json --scheduler tcp://host:8786 --workers 64     a Dask cluster
 
 A file with three experiments of two seeds each:
 
@@ -129,26 +127,16 @@ def sweep_command(arguments: Sequence[str]) -> int:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON")
     parser.add_argument("--store", type=Path, help="default: the first file with the ending .jsonl")
     parser.add_argument("--workers", type=int, default=1, help="runs at a time (default: 1)")
-    parser.add_argument("--scheduler", metavar="ADDRESS", help="address of a Dask cluster to use")
     parser.add_argument("--retry", action="store_true", help="run the failed experiments again")
     words = "run each experiment with these seeds, in place of those in the files"
     parser.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help=words)
     args = _parse(parser, arguments)
     experiments = _from_files(args.files, args.seeds, args.modules)
     from fltoolkit_research.store import Store
-    from fltoolkit_research.sweeps import cluster
-    from fltoolkit_research.sweeps import sweep as sweep_all
+    from fltoolkit_research.sweeps import sweep
 
     place = args.store or args.files[0].with_suffix(".jsonl")
-    pool: Any = cluster(args.scheduler) if args.scheduler else nullcontext()
-    with pool as executor:
-        found = sweep_all(
-            experiments,
-            store=Store(place),
-            workers=args.workers,
-            pool=executor,
-            retry=args.retry,
-        )
+    found = sweep(experiments, store=Store(place), workers=args.workers, retry=args.retry)
     broken = _print_tables(found)
     modules = "".join(f" --import {module.__name__}" for module in args.modules)
     print(f"results are in {place}: fltoolkit report {place}{modules}")

@@ -33,11 +33,11 @@ from fltoolkit_research.text import (
     text_of,
 )
 
-_NEW = ("optimizer", "loss", "metric", "device", "autocast", "lines")
+_NEW = ("optimizer", "loss", "metric", "device", "autocast")
 """Settings added after the first keys were stored. At their defaults they do not change a key."""
 
 _MODELS = ("mlp", "cnn")
-_CALLS = ("data", "model", "loss", "optimizer", "lines")
+_CALLS = ("data", "model", "loss", "optimizer")
 _LEAST = {"rounds": 1, "num_clients": 1, "batch_size": 1, "evaluations": 1, "seed": 0}
 _PARTITION = re.compile(r"iid|owners|shards\(\d+\)|dirichlet\(\d*\.?\d+\)")
 _MOST_NBYTES = 10_000_000  # of a file of experiments
@@ -83,7 +83,6 @@ class Experiment:
     metric: Any = "accuracy"  # the Metric that is measured and compared
     device: str = "cpu"  # where all parties compute: "cuda", "cuda:1", "mps"
     autocast: str = ""  # "bfloat16": forward passes in 16 bits where torch holds it to be safe
-    lines: Any = ""  # each client's rate and latency, for `seconds`: "read_lines('homes.csv')"
 
     def __post_init__(self) -> None:
         if not isinstance(self.codecs, Mapping) or not isinstance(self.settings, Mapping):

@@ -18,7 +18,6 @@ from fltoolkit.evaluation import evaluate
 from fltoolkit.history import History, Record
 from fltoolkit.party import Party
 from fltoolkit_research.experiment import Experiment
-from fltoolkit_research.lines import Lines
 from fltoolkit_research.task import Task
 from fltoolkit_research.weighing import WeighingChannel
 
@@ -55,7 +54,6 @@ def records(experiment: Experiment) -> Iterator[Record]:
       computes a time from this number
     - ``client_flops``: the work of all clients together, where a backward pass counts as two
       forward passes; some protocols do not record it
-    - ``seconds``: with ``lines``, the time of all messages so far, see `fltoolkit_research.Lines`
     - ``steps_a``, ``steps_b``, ``steps_c``: with a gate, the steps so far in each state
 
     >>> training = records(Experiment(num_samples=64, rounds=100))
@@ -99,10 +97,6 @@ def _records(experiment: Experiment) -> Iterator[Record]:
     every = WEIGHED_IN_ROUNDS if per_round == 1 else WEIGHED_IN_STEPS
     channel = WeighingChannel(experiment.codecs, clients=task.names, every=every)
     cost = _cost(task, cuts="activations" in protocol.sends) if protocol.flops else None
-    lines = None
-    if experiment.lines:
-        at_once = protocol.together(task) > 1
-        lines = Lines(experiment.lines(), task.names, at_once)
     losses: list[float] = []
     steps: Counter[str] = Counter()
     for record, parties in protocol.train(task, channel):
@@ -120,8 +114,6 @@ def _records(experiment: Experiment) -> Iterator[Record]:
         row |= _score(experiment, task, parties)
         row |= {key: record[key] for key in ("nbytes_up", "nbytes_down", "nbytes")}
         row |= channel.sizes()
-        if lines is not None:
-            row["seconds"] = lines.until_now(channel.transfers)
         row["num_waits"] = math.ceil(len(channel.transfers) / protocol.together(task))
         if protocol.flops and cost:
             row["client_flops"] = round(protocol.flops(task, step, steps, cost))

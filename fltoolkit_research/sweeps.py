@@ -1,4 +1,4 @@
-"""Many experiments on this machine's cores or on a cluster: each runs once, and none is lost.
+"""Many experiments on the cores of this machine: each runs once, and none is lost.
 
 Here: `sweep`, and `finished`, which runs any jobs in processes. Not here: one run (runs), the file
 of results (store).
@@ -40,7 +40,6 @@ def sweep(
     *,
     store: Store,
     workers: int = 1,
-    pool: Executor | None = None,
     retry: bool = False,
     progress: bool = True,
 ) -> list[Result]:
@@ -57,9 +56,6 @@ def sweep(
         store: where results are read and written.
         workers: the number of processes on this machine; 1 means this process alone. Processes
             import the modules in which your own codecs, data and models are defined.
-        pool: run the experiments there instead, ``workers`` at a time: any
-            `concurrent.futures.Executor`, such as that of `cluster`. Only this process writes to
-            the store.
         retry: run again the experiments that failed before.
         progress: show a bar with the time left.
 
@@ -84,7 +80,7 @@ def sweep(
         found = {key: result for key, result in found.items() if not result.error}
     todo = [e for e in wanted if e.key not in found]
     with _bar(len(wanted), len(found), progress) as bar:
-        for experiment, future in finished(_trained, todo, workers=workers, pool=pool):
+        for experiment, future in finished(_trained, todo, workers=workers):
             result = _kept(experiment, future)
             found[experiment.key] = result
             store.add(result)
@@ -113,58 +109,32 @@ def _kept(experiment: Experiment, future: "Future[Done]") -> Result:
     except (ImportError, AttributeError, pickle.PicklingError) as mistake:
         raise RuntimeError(
             f"a worker could not be given {experiment.title!r}: {mistake}. Workers import your "
-            "modules: define what is your own in a file, start workers of a cluster with "
-            "PYTHONPATH=FOLDER or in that folder. This run is not stored"
+            "modules: define what is your own in a file, and set PYTHONPATH to its folder. This "
+            "run is not stored"
         ) from mistake
     except BrokenExecutor:
         words = "its worker process died twice, once while it ran alone: is there enough memory?"
         found, error, seconds = [], words, 0.0
-    except Exception as broken:
-        found, error, seconds = [], f"the worker is gone: {broken!r}", 0.0
     return Result(experiment, History(found), error, seconds, fltoolkit.__version__)
-
-
-@contextmanager
-def cluster(address: str) -> Iterator[Executor]:
-    """An executor on a Dask cluster: ``with cluster("tcp://host:8786") as pool: sweep(...)``.
-
-    Dask is used, and not Ray or joblib, because its client gives a standard
-    `concurrent.futures.Executor`: `sweep` contains no code for Dask. Workers need fltoolkit, the
-    data and your modules: start them in the folder of these modules, or with PYTHONPATH
-    (docs/howto.md).
-    """
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise ImportError(
-            'a cluster needs Dask: pip install "fltoolkit[cluster]", also at its workers'
-        ) from error
-    with Client(address) as client, client.get_executor(pure=False) as pool:
-        yield pool
 
 
 # ------------------------------------------------------------------------- any jobs, in processes
 
 
 def finished(
-    run: Callable[[Job], Any],
-    jobs: Iterable[Job],
-    *,
-    workers: int = 1,
-    pool: Executor | None = None,
+    run: Callable[[Job], Any], jobs: Iterable[Job], *, workers: int = 1
 ) -> Iterator[tuple[Job, "Future[Any]"]]:
     """Call ``run`` for each job; yields the job and a future that is done, in the order they end.
 
     Args:
-        run: a function of a module, if there are several workers or a pool.
+        run: a function of a module, if there are several workers.
         jobs: its arguments; processes get them by pickle.
-        workers: so many at a time; with 1 and no pool they run in this process.
-        pool: where they run instead of new processes on this machine.
+        workers: so many at a time; with 1 they run in this process.
     """
     waiting = list(jobs)
     if workers < 1:
         raise ValueError(f"workers={workers}: must be at least 1")
-    if workers == 1 and pool is None:
+    if workers == 1:
         for job in waiting:
             future: Future[Any] = Future()
             try:
@@ -173,11 +143,6 @@ def finished(
                 future.set_exception(error)
             yield job, future
         return
-    if pool is not None and (lost := (yield from _submitted(run, waiting, pool, workers))):
-        raise RuntimeError(
-            f"pool={pool!r} broke while it ran {len(lost)} jobs, which are lost. What is "
-            "finished is kept: go on with a new pool"
-        )
     while waiting:  # until no process dies
         with _processes(min(workers, len(waiting))) as processes:
             lost = yield from _submitted(run, waiting, processes, workers)

@@ -22,12 +22,12 @@ HOMES = (
     *("fltoolkit.codecs", "fltoolkit_research.codecs", "fltoolkit_research.pooled"),
     *("fltoolkit.split.gates", "fltoolkit.federated.clock", "fltoolkit.federated.server"),
     *("fltoolkit_research.federated.privacy", "fltoolkit_research.federated.exchange"),
-    *("fltoolkit_research.federated.local_steps", "fltoolkit_research.lines"),
+    "fltoolkit_research.federated.local_steps",
     *("fltoolkit_research.data", "fltoolkit_research.models"),
     *("fltoolkit.models", "torch.nn.modules.loss", "torch.optim"),
 )
 """Where the names in a text are looked up, in this order."""
-_CLASSES = set(HOMES) - {"fltoolkit_research.lines", "fltoolkit.models"}  # no functions of these
+_CLASSES = set(HOMES) - {"fltoolkit.models"}  # no functions of these
 
 
 def call_of(value: Any) -> partial[Any]:
@@ -96,7 +96,7 @@ def known(name: str, modules: Sequence[ModuleType] = ()) -> Any:
     """The class or function with this name in your own modules or in `HOMES`; None if none has it.
 
     Only what a module exports counts, not what it imports for itself; and of the package only
-    classes, and functions that make models or read lines.
+    classes, and functions that make models.
     """
     homes: tuple[Any, ...] = (*modules, *HOMES)
     for home in homes if not name.startswith("_") else ():

