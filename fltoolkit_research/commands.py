@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["compare_command", "report_command", "run_command", "sweep_command"]
 
 PROTOCOL_LINES = """\
-  split, relay, splitfed, split_async, u_shaped, vertical, uploading, local_loss: a network is cut
-  fedavg, interval_averaging: whole networks are averaged
-  diloco, des_loc, streaming_diloco, ddp: a few workers, one model
+  split, relay, splitfed, split_async: a network is cut
+  fedavg: whole networks are averaged
   pooled, alone, nothing: send the data, one owner alone, nobody trains (to compare with)
 """
 """As text, so that --help imports nothing; a test compares it with the protocols that there are."""

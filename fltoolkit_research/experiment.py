@@ -171,8 +171,8 @@ class Experiment:
     def _check_gate(self) -> None:
         if self.protocol.gated != bool(self.gate):
             raise ValueError(
-                f"protocol={self.protocol}, gate={text_of(self.gate)!r}: split_async and uploading "
-                "need a gate such as LossGate(0.1), and other protocols have none"
+                f"protocol={self.protocol}, gate={text_of(self.gate)!r}: split_async "
+                "needs a gate such as LossGate(0.1), and other protocols have none"
             )
         if self.gate and not isinstance(self.gate, Gate):
             raise ValueError(

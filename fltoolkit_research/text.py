@@ -21,8 +21,7 @@ MAX_CHARACTERS = 10_000
 HOMES = (
     *("fltoolkit.codecs", "fltoolkit_research.codecs", "fltoolkit_research.pooled"),
     *("fltoolkit.split.gates", "fltoolkit.federated.clock", "fltoolkit.federated.server"),
-    *("fltoolkit_research.federated.privacy", "fltoolkit_research.federated.exchange"),
-    "fltoolkit_research.federated.local_steps",
+    "fltoolkit_research.federated.privacy",
     *("fltoolkit_research.data", "fltoolkit_research.models"),
     *("fltoolkit.models", "torch.nn.modules.loss", "torch.optim"),
 )

@@ -25,27 +25,6 @@ from fltoolkit.federated.server import SERVER, apply_update, check_optimizer
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet, send_update
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree, weighted_mean
-from fltoolkit_research.protocol import (
-    AMOUNT,
-    COUNT,
-    Protocol,
-    Trained,
-    everybody,
-    one_record_per_round,
-)
-from fltoolkit_research.protocols.averaging import (
-    FEDERATED,
-    LATE,
-    LOCAL,
-    at_the_server,
-    epochs_or_steps,
-    given,
-    local_of,
-    optimizer_of,
-    rounds_only,
-)
-from fltoolkit_research.protocols.averaging import SERVER as OF_SERVER
-from fltoolkit_research.task import Task
 
 _Sent = tuple[float, int, str, int, Tree]  # end, order, client, step and model at its start
 
@@ -349,47 +328,3 @@ def _scaled(tree: Tree, factor: float) -> Tree:
     return {
         n: t * factor if t.is_floating_point() else (t * factor).round() for n, t in tree.items()
     }
-
-
-# ------------------------------------------------------------------------ protocols of experiments
-
-
-def run_fedasync(task: Task, channel: Channel) -> Trained:
-    """`fedasync`; as many updates as all clients would send in these rounds."""
-    how = _how(task) | given(task, "alpha")
-    how["num_updates"] = task.rounds * task.num_clients
-    return at_the_server(task, fedasync(task.model, task.clients, channel, **how))
-
-
-def run_fedbuff(task: Task, channel: Channel) -> Trained:
-    """`fedbuff`; a round is one change of the server's model."""
-    how = _how(task) | {"buffer_size": task.settings.get("buffer_size", 1)}
-    how["rounds"] = task.rounds
-    return at_the_server(task, fedbuff(task.model, task.clients, channel, **how))
-
-
-def _how(task: Task) -> dict[str, Any]:
-    server = AsyncServer(
-        concurrency=task.settings.get("concurrency", task.num_clients),
-        optimizer=optimizer_of(task),
-        **given(task, "staleness", "clock"),
-    )
-    return {"local": local_of(task), "server": server, "seed": task.seed}
-
-
-FEDASYNC = Protocol(
-    "fedasync",
-    run_fedasync,
-    sends=FEDERATED,
-    settings=LOCAL | LATE | {"alpha": AMOUNT, "concurrency": COUNT},
-    check=epochs_or_steps,
-    records_per_round=everybody,
-)
-FEDBUFF = Protocol(
-    "fedbuff",
-    run_fedbuff,
-    sends=FEDERATED,
-    settings=LOCAL | LATE | OF_SERVER | {"buffer_size": COUNT, "concurrency": COUNT},
-    check=rounds_only,
-    records_per_round=one_record_per_round,
-)

@@ -38,13 +38,11 @@ from fltoolkit_research.store import Result
 
 SPLIT, SILENT, AVERAGED = ("o", COLORS[0]), ("D", COLORS[2]), ("^", COLORS[3])
 FEDERATED, NULL, OTHER = ("s", COLORS[1]), ("X", COLORS[5]), ("P", COLORS[4])
-AMONG_WORKERS = ("diloco", "des_loc", "streaming_diloco", "ddp")
 SHAPES = {
-    **dict.fromkeys(("split", "relay", "u_shaped", "vertical", "local_loss"), SPLIT),
-    **dict.fromkeys(("split_async", "uploading"), SILENT),
+    **dict.fromkeys(("split", "relay"), SPLIT),
+    "split_async": SILENT,
     "splitfed": AVERAGED,
-    **dict.fromkeys(("fedavg", "interval_averaging"), FEDERATED),
-    **dict.fromkeys(AMONG_WORKERS, FEDERATED),
+    "fedavg": FEDERATED,
     **dict.fromkeys(("pooled", "alone", "nothing"), NULL),
 }
 """Mark and colour of the package's protocols; other protocols have those of `OTHER`."""

@@ -1,8 +1,7 @@
 """The package's protocols, as values for experiments; each is imported when it is asked for.
 
-    cut          a network is cut: split, relay, splitfed, split_async, u_shaped, vertical, ...
-    averaging    whole networks are averaged: fedavg, interval_averaging
-    workers      a few workers, one model: diloco, des_loc, streaming_diloco, ddp
+    cut          a network is cut: split, relay, splitfed, split_async
+    averaging    whole networks are averaged: fedavg
     null_rows    what every method is compared with: pooled, alone, nothing
 
 Each is a small function that calls its algorithm, and an example for a protocol of your own.

@@ -1,17 +1,8 @@
 from .averaging import fedavg as fedavg
-from .averaging import interval_averaging as interval_averaging
-from .cut import local_loss as local_loss
 from .cut import relay as relay
 from .cut import split as split
 from .cut import split_async as split_async
 from .cut import splitfed as splitfed
-from .cut import u_shaped as u_shaped
-from .cut import uploading as uploading
-from .cut import vertical as vertical
 from .null_rows import alone as alone
 from .null_rows import nothing as nothing
 from .null_rows import pooled as pooled
-from .workers import ddp as ddp
-from .workers import des_loc as des_loc
-from .workers import diloco as diloco
-from .workers import streaming_diloco as streaming_diloco

@@ -92,7 +92,7 @@ def test_what_a_module_imports_for_itself_is_not_known():
     for name in ("pytest", "run", "_private"):
         with pytest.raises(ValueError, match="is not allowed here"):
             build(f"{name}()", [sys.modules[__name__]])
-    for name in ("dataclass", "Any", "swa_utils", "partial", "pool", "diloco"):
+    for name in ("dataclass", "Any", "swa_utils", "partial", "pool", "fedbuff"):
         with pytest.raises(ValueError, match="is not allowed here"):
             build(f"{name}()")
 
