@@ -8,7 +8,6 @@ not installed.
 """
 
 import argparse
-import hashlib
 import json
 import os
 import subprocess
@@ -43,13 +42,8 @@ def shipped() -> Path:
 
 
 def without_outputs(notebook: str) -> str:
-    """A notebook's text with the outputs and counts of its code cells removed; ids are kept.
-
-    Its metadata say which version of the sources it was copied from, so that a newer version is
-    not mistaken for something that the reader has changed.
-    """
+    """A notebook's text with the outputs and counts of its code cells removed; ids are kept."""
     content = json.loads(notebook)
-    content.setdefault("metadata", {})["fltoolkit"] = {"copied_from": _version(content)}
     for cell in content["cells"]:
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None
@@ -67,8 +61,7 @@ def copy_notebooks(folder: str | Path) -> tuple[list[str], list[str]]:
 
     Returns:
         The names of the files that were copied now, and the names of those that were there already
-        and differ from this package's: the reader has changed them, or they are of another version
-        (see `outdated`).
+        and differ from this package's: the reader has changed them, or they are of another version.
 
     Raises:
         NotADirectoryError: ``folder`` is a file.
@@ -88,20 +81,6 @@ def copy_notebooks(folder: str | Path) -> tuple[list[str], list[str]]:
             if not _same_cells(target, content):
                 kept.append(name)
     return copied, kept
-
-
-def outdated(folder: str | Path) -> list[str]:
-    """The notebooks in a folder that were copied from another version than this package holds."""
-    found = []
-    for name, content in _editions():
-        try:
-            theirs = json.loads((Path(folder) / name).read_text(encoding="utf-8"))
-            copied_from = theirs["metadata"]["fltoolkit"]["copied_from"]
-        except (OSError, ValueError, TypeError, KeyError):  # no notebook, or an older copy
-            continue
-        if copied_from != json.loads(content)["metadata"]["fltoolkit"]["copied_from"]:
-            found.append(name)
-    return found
 
 
 def _editions() -> list[tuple[str, str]]:
@@ -129,10 +108,6 @@ def _sources(notebook: Any) -> list[tuple[str, str]]:
     return [(kind, source) for kind, source in cells if source.strip()]
 
 
-def _version(notebook: Any) -> str:
-    return hashlib.sha256(json.dumps(_sources(notebook)).encode()).hexdigest()[:16]
-
-
 def main(arguments: Sequence[str]) -> int:
     """Copy the notebooks, print what was done, and open the next one in JupyterLab.
 
@@ -150,11 +125,9 @@ def main(arguments: Sequence[str]) -> int:
     args = parser.parse_args(arguments)
     copied, kept = copy_notebooks(args.folder)
     print(f"{args.folder}: {len(copied)} files copied")
-    newer = outdated(args.folder)
-    if mine := [name for name in kept if name not in newer]:
-        print(f"Kept as you have changed them: {', '.join(mine)}")
-    for name in newer:
-        print(f"{name}: there is a newer one; rename or delete yours, then run this again")
+    if kept:
+        print(f"Kept, because you have changed them or a newer one is there: {', '.join(kept)}")
+        print("To get a new copy, rename or delete yours, then run this again.")
     opened = _next(args.folder)
     lab = [sys.executable, "-m", "jupyter", "lab", opened]
     if args.no_open:
