@@ -111,14 +111,7 @@ def remember(folder: Path | None, number: str, done: Done) -> None:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of words, shown as HTML in a notebook and as text elsewhere.
-
-    >>> Table("Two", ["a", "b"], [["1", "22"]], ["end"])
-    Two
-      a  b
-      1  22
-    end
-    """
+    """A table of words, shown as HTML in a notebook and as text elsewhere."""
 
     title: str
     head: Sequence[str]

@@ -37,9 +37,6 @@ class Answer:
         hints: as in `check`; they are compared with what ``read`` returns.
         read: turns the reader's answer into the value that is compared. If it raises a ValueError,
             the text of the error is printed.
-
-    >>> Answer(640, hints={64: "That is the number of pixels."}).tolerance
-    0.0
     """
 
     expected: Any
@@ -146,12 +143,6 @@ class Notebook:
         A line with the same ``what`` replaces the one from before. The lines are kept beside the
         guesses. An earlier notebook that was not run here has the lines of its saved copy. The
         arguments and errors are those of `bills.item`.
-
-        >>> from fltoolkit.data import load
-        >>> notebook = Notebook("", "Before the course", guesses={})  # so only its own lines
-        >>> notebook.bill("a short run", {"nbytes": 290_000, "accuracy": 0.5}, load("digits"))
-        The bill
-          a short run  290.0 kB  50.0 %  10 times the data
         """
         new, done = item(what, record, data, why, measure), self.done()
         places = [line.what for line in done.bill]

@@ -85,9 +85,6 @@ def stored_model(name: str) -> StoredModel:
 
     Raises:
         ValueError: there is no model of this name, or its file is not the one that was stored.
-
-    >>> f"{stored_model('Muon, H = 10, 2 bits').times_text:.0f} times the text"
-    '788 times the text'
     """
     models = _list()
     if name not in models:

@@ -46,15 +46,6 @@ def next_notebook(folder: Path) -> Notebook:
 
     A notebook is begun if one of its cells was run and the notebook saved. After the end of the
     course come the notebooks that were left out before; if all are done, it is the first.
-
-    >>> import tempfile
-    >>> from fltoolkit_course.done import Guess, remember
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> next_notebook(folder).title
-    'Start here'
-    >>> remember(folder, "05", Done({"How many bits?": Guess("8", "4")}))
-    >>> next_notebook(folder).title
-    'Quantization'
     """
     kept = read_done(folder)
     done = [kept.get(notebook.number, Done()) for notebook in NOTEBOOKS]
@@ -74,9 +65,6 @@ def progress(folder: Path | None = None) -> Table:
     None.
 
     A notebook is done when all its guesses are made and all its checks have passed.
-
-    >>> progress().rows[1]  # where no notebook lies, as here, nothing is kept
-    ['01 · Vanilla SplitNN', '0 of 5', '0 of 3', '']
     """
     folder = folder or course_folder()
     kept = read_done(folder)

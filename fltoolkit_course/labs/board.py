@@ -13,12 +13,7 @@ from fltoolkit_course.labs.runner import Runner, Status
 
 
 class Control(NamedTuple):
-    """One setting of a lab: its name, and the values to choose from.
-
-    >>> bits = Control("bits per value", (2, 8), "now", "{} bits".format)
-    >>> [bits.say(option) for option in bits.options]
-    ['2 bits', '8 bits']
-    """
+    """One setting of a lab: its name, and the values to choose from."""
 
     words: str  # what it is, with its unit: "threshold [loss]"
     options: Sequence[Any]  # in order; a value between them may be given when the lab is made
@@ -27,12 +22,7 @@ class Control(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """One pair of axes: one key of the records over another, with a line for each run.
-
-    >>> plot = Plot("test_loss", "nbytes", log_x=True, zero=False, levels=(("5-gram", 1.63),))
-    >>> plot.y, plot.levels
-    ('test_loss', (('5-gram', 1.63),))
-    """
+    """One pair of axes: one key of the records over another, with a line for each run."""
 
     y: str
     x: str
@@ -55,11 +45,7 @@ def share(value: float) -> str:
 
 
 class Look(NamedTuple):
-    """How a state looks. Its letter, its height and its colour each distinguish it.
-
-    >>> Look("silence", "#BBBBBB", height=0.5).words
-    'silence'
-    """
+    """How a state looks. Its letter, its height and its colour each distinguish it."""
 
     words: str
     color: str
@@ -68,13 +54,7 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True)
 class Board:
-    """Which values of a lab's records are drawn, and how they are called.
-
-    >>> plots = Plot("accuracy", "nbytes"), Plot("loss", "step")
-    >>> board = Board(plots, kinds={"activations": "up: activations"})
-    >>> board.result, board.kinds["activations"]
-    ('accuracy', 'up: activations')
-    """
+    """Which values of a lab's records are drawn, and how they are called."""
 
     plots: tuple[Plot, Plot]  # below the second lies the strip of states, on the same x
     kinds: Mapping[str, str]  # the ledger's rows: kind of message -> words
@@ -88,11 +68,7 @@ class Board:
 
 
 class Move(NamedTuple):
-    """A setting that was changed between two records of a running training.
-
-    >>> Move(20, "threshold", 1.0)
-    Move(step=20, key='threshold', value=1.0)
-    """
+    """A setting that was changed between two records of a running training."""
 
     step: int  # of the record before it
     key: str
@@ -105,13 +81,6 @@ class Training(Protocol):
     It stands in a file of its own, which the lab's script prints, and shares no object with another
     run. Another training of the same fields sends the same bytes, if it is changed at the same
     steps.
-
-    >>> from fltoolkit.data import load
-    >>> from fltoolkit_course.labs.train_threshold import ThresholdTraining
-    >>> training = ThresholdTraining(load("digits").flat(), num_epochs=3)
-    >>> training.change("threshold", 0.5)
-    >>> training.total, next(training.records())["threshold"]
-    (69, 0.5)
     """
 
     channel: Channel
@@ -126,13 +95,7 @@ class Training(Protocol):
 
 @dataclass(repr=False)
 class Run:
-    """One training in a lab, from its Start to its end.
-
-    >>> from fltoolkit_course.labs.threshold import ThresholdLab
-    >>> run = ThresholdLab(num_epochs=3, bits_up=8).run(4)
-    >>> run, run.now()["bits_up"]
-    (<Run 1 paused: 4 records, 0 moves>, 8)
-    """
+    """One training in a lab, from its Start to its end."""
 
     number: int
     settings: dict[str, Any]  # at its start

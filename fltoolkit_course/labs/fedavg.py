@@ -64,12 +64,6 @@ class FedAvgLab(DisplayedLab):
         second: the right plot; `Plot("accuracy", "seconds")` is over virtual time.
         values: ``num_clients``, among whom the training samples are divided; ``num_rounds``, how
             long a run is; and the first values of settings, also of those that are not shown.
-
-    >>> lab = FedAvgLab(show=("bits_up", "seed"), num_rounds=3, cohort_size=2, local_steps=1)
-    >>> run = lab.run(1)
-    >>> lab.set("bits_up", 4)
-    >>> lab.run().moves
-    [Move(step=1, key='bits_up', value=4)]
     """
 
     title, training = "FedAvg lab", FedAvgTraining

@@ -49,16 +49,6 @@ class LanguageLab(DisplayedLab):
     Records are those of `diloco`, where ``step`` counts the steps of all rounds, also if their
     length changes. Those with a test also hold ``test_loss`` and ``alone`` (nats per character, of
     the model and of the worker alone) and ``text``.
-
-    >>> from fltoolkit_research.data import Text
-    >>> spell = Text.of(100 * "abracadabra ", "spell")
-    >>> lab = LanguageLab(spell, num_steps=6, inner_steps=2, width=8, context=8, prompt="a")
-    >>> run = lab.run(1)
-    >>> lab.set("bits", 2)
-    >>> lab.run().moves
-    [Move(step=2, key='bits', value=2)]
-    >>> [record["step"] for record in lab.current.history]
-    [2, 4, 6]
     """
 
     title, training = "Language lab", LanguageTraining

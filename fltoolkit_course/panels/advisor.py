@@ -16,12 +16,7 @@ _CLIENTS: list[int] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
 
 
 class Comparison(NamedTuple):
-    """Bytes that each client sends and receives in one pass over all samples.
-
-    >>> few, many = compare_bytes(10), compare_bytes(1000)
-    >>> few.federated_nbytes < few.split_nbytes, many.federated_nbytes < many.split_nbytes
-    (True, False)
-    """
+    """Bytes that each client sends and receives in one pass over all samples."""
 
     split_nbytes: float
     federated_nbytes: float

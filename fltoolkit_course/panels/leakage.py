@@ -31,11 +31,7 @@ _NUM_SHOWN = 12  # images in a row
 
 
 class LeakReport(NamedTuple):
-    """What `describe_leak` found.
-
-    >>> LeakReport("float32", 0.9, 64.0, 0.5, 0.7, torch.zeros(1)).sentence[:44]
-    '64.0 bytes per sample go up, 90.0% are recog'
-    """
+    """What `describe_leak` found."""
 
     codec: str  # its repr
     accuracy: float  # on the victims' samples
@@ -146,16 +142,6 @@ class LeakPanel:
     Write it as the last line of a cell. ``parties`` have been trained. Their activations go through
     the codec that the ``controls`` describe, and each setting is attacked anew (`describe_leak`):
     ``report`` says how well. ``bits`` and ``sigma`` are the first positions of their sliders.
-
-    >>> from torch import nn
-    >>> parties = Party("alice", nn.Linear(4, 4)), Party("bob", nn.LogSoftmax(1))
-    >>> parties[1].loss_fn = nn.NLLLoss()
-    >>> x = torch.rand(2, 50, 4)
-    >>> panel = LeakPanel(parties, x[0], x[1], x[1].argmax(1), bits=8)
-    >>> before = panel.report.explained_variance
-    >>> panel.controls["sigma"].value = 8  # as if the slider were moved
-    >>> panel.report.explained_variance < before  # much noise hides the inputs
-    True
     """
 
     def __init__(

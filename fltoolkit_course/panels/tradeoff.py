@@ -60,23 +60,6 @@ class TradeoffPanel:
     Args:
         results: the results of a sweep on one task.
         name: the setting to begin with; by default the one with the fewest bytes.
-
-    >>> from fltoolkit.history import History
-    >>> from fltoolkit_research.experiment import Experiment
-    >>> runs = [
-    ...     Result(
-    ...         Experiment(name=f"{bits} bits", lr=0.1 / bits),
-    ...         History([{"accuracy": 0.9, "nbytes": 100 * bits}]),
-    ...         "",
-    ...         1.0,
-    ...     )
-    ...     for bits in (8, 4)
-    ... ]
-    >>> panel = TradeoffPanel(runs)
-    >>> first = panel.selected
-    >>> panel.slider.value = "8 bits"
-    >>> first, panel.selected
-    ('4 bits', '8 bits')
     """
 
     def __init__(self, results: Iterable[Result], name: str | None = None):

@@ -24,14 +24,7 @@ _LEGEND = "wide grey bars: before; narrow blue bars: what arrives"
 
 
 class CodecReport(NamedTuple):
-    """What `describe_codec` found. Bits are given per value of the tensor.
-
-    >>> import torch
-    >>> from fltoolkit.codecs.quantize import Quantize
-    >>> report = describe_codec(torch.linspace(0, 1, 800), Pipeline(Quantize(4)))
-    >>> report.real_bits == 8 * report.nbytes / 800, report.relative_error < 0.01
-    (True, True)
-    """
+    """What `describe_codec` found. Bits are given per value of the tensor."""
 
     codec: str  # its repr
     num_values: int
@@ -127,14 +120,7 @@ def describe_codec(tensor: Tensor, codec: Pipeline) -> CodecReport:
 
 
 def plot_values(report: CodecReport) -> Graphic:
-    """Histograms of the values before and after the codec, with logarithmic counts.
-
-    >>> import torch
-    >>> from fltoolkit_research.codecs.scales import Sign
-    >>> drawn = plot_values(describe_codec(torch.randn(100), Pipeline(Sign())))
-    >>> drawn.title.split(":")[0], drawn.width
-    ('wide grey bars', 450)
-    """
+    """Histograms of the values before and after the codec, with logarithmic counts."""
     return Graphic(450, 280, f"{_LEGEND}: {report.sentence}", [*_draw_values(report)])
 
 
@@ -142,12 +128,6 @@ def plot_bits(reports: Mapping[str, CodecReport]) -> Graphic:
     """Bits per value in three measures: nominal, really sent, and the entropy, by name.
 
     The entropy is the bound if symbols are independent of each other.
-
-    >>> import torch
-    >>> from fltoolkit.codecs.quantize import Quantize
-    >>> report = describe_codec(torch.linspace(0, 1, 800), Pipeline(Quantize(4)))
-    >>> [mark.words for mark in plot_bits({"a ramp": report}).marks if isinstance(mark, Words)][2:]
-    ['4.08 nominal', '4.33 sent', '4.05 bound if independent']
     """
     if not reports:
         raise ValueError("no reports to plot: pass {name: report}, reports of describe_codec")
