@@ -44,33 +44,6 @@ class Lab:
         subject: what is trained on.
         source: code that makes the subject, for the script; "" if it was made by the reader.
         values: the first values of settings and sizes; the others are those of the training.
-
-    >>> from dataclasses import dataclass
-    >>> from fltoolkit import Channel
-    >>> from fltoolkit_course.labs.board import Plot
-    >>> @dataclass
-    ... class Counting:
-    ...     start: int
-    ...     by: int = 1
-    ...     channel, total = Channel(), 4
-    ...
-    ...     def records(self):
-    ...         for step in range(1, 5):
-    ...             self.start += self.by
-    ...             yield {"step": step, "sum": self.start}
-    ...
-    ...     def change(self, key, value):
-    ...         setattr(self, key, value)
-    >>> class CountingLab(Lab):
-    ...     title, training = "Counting", Counting
-    ...     settings = {"by": Control("count by", (1, 2), "now")}
-    ...     board = Board((Plot("sum", "step"), Plot("sum", "step")), kinds={}, result="sum")
-    >>> counting = CountingLab(0)
-    >>> _ = counting.run(2)
-    >>> counting.set("by", 2)
-    >>> run = counting.run()
-    >>> run.history.column("sum"), counting.describe(run)
-    ([1, 2, 4, 6], 'count by 1, count by 2 from step 2')
     """
 
     title = ""

@@ -270,39 +270,6 @@ def use_each_control(opened: Notebook, cell: int, name: str) -> None:
                     opened.screenshot(f"running_{name}_{cell}")
 
 
-STOPPED_EARLY = """
-import pathlib, time
-import fltoolkit_course.nb01
-pathlib.Path("imported").touch()
-for _ in range(6000):
-    time.sleep(0.1)
-"""
-NOTHING_MEASURED = """
-from fltoolkit_course import need
-need([])[-1]
-"""
-
-
-def test_stop_and_what_comes_after_take_one_line(folder: Path, server: Server, page: Any) -> None:
-    write_notebook(folder / "stopped.ipynb", STOPPED_EARLY, NOTHING_MEASURED)
-    opened = open_notebook(page, server, "stopped.ipynb")
-    opened.page.evaluate("() => { jupyterapp.commands.execute('notebook:run-cell'); }")
-    wait_for(page, (folder / "imported").exists)
-    page.wait_for_timeout(500)
-    page.evaluate("() => jupyterapp.commands.execute('notebook:interrupt-kernel')")
-    wait_for(page, lambda: bool(opened.outputs(0)))
-
-    def answers() -> bool:  # what is asked right after a stop may be aborted with it
-        opened.run_cell(1)
-        return bool(opened.outputs(1))
-
-    wait_for(page, answers)
-    (stopped,), (told,) = opened.outputs(0), opened.outputs(1)
-    assert stopped["output_type"] == told["output_type"] == "stream", (stopped, told)
-    assert str(stopped["text"]).startswith("Stopped.")
-    assert "before its first evaluation" in str(told["text"])
-
-
 def test_a_guess_shows_the_value_and_is_kept(folder: Path, server: Server, page: Any) -> None:
     """In notebook 01: no guess shows nothing; a guess does, and stands on the card."""
     copy_notebooks(folder / "guesses")

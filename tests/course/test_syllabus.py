@@ -97,14 +97,6 @@ def test_every_guess_and_every_answer_starts_as_none(notebook: Notebook) -> None
         assert set(given) == {"None"}, f"{guess.id} = {given}"
 
 
-def test_the_finder_of_first_values_finds() -> None:
-    found = first_values("a, b = None, 3\na = 4\nc.d = 5")
-    assert {name: [*map(ast.unparse, its)] for name, its in found.items()} == {
-        "a": ["None", "4"],
-        "b": ["3"],
-    }
-
-
 def everything(notebook: Notebook) -> Done:
     guesses = {str(n): Guess("1", "2", "", 2.0) for n in range(len(notebook.guesses))}
     return Done(guesses, dict.fromkeys(notebook.answers, True))
@@ -119,9 +111,6 @@ def test_progress_counts_notebooks_that_are_whole(folder: Path) -> None:
     assert f"1 of {len(NOTEBOOKS)} notebooks done" in said
     assert "within a factor of 2 of" in said
     assert "finished the course" not in said
-
-
-def test_the_end_of_the_course_is_something_to_be_proud_of(folder: Path) -> None:
     for notebook in NOTEBOOKS:
         remember(folder, notebook.number, everything(notebook))
     assert "You have finished the course." in repr(progress())

@@ -1,13 +1,8 @@
 """Labs without a browser: settings, moves, runs, and the script that does it again."""
 
-import gc
 import random
 import subprocess
 import sys
-import weakref
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Mapping
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,12 +17,10 @@ from course.labs.few_digits import (
     small,
     wait_until,
 )
-from course.labs.train_characters import CharactersTraining
 
 from fltoolkit.data import load
-from fltoolkit_course.labs import Board, Control, FedAvgLab, Lab, Plot, ThresholdLab
+from fltoolkit_course.labs import Lab, ThresholdLab
 from fltoolkit_course.labs.board import Move
-from fltoolkit_course.labs.layout import lay_out
 
 # ------------------------------------------------------------------ moves and scripts
 
@@ -224,18 +217,6 @@ def test_a_run_without_records_is_not_kept() -> None:
     assert [run.number for run in lab.runs] == [1]
 
 
-def test_a_pace_to_watch_holds_for_start_and_not_for_run() -> None:
-    lab = small(1000)
-    lab.pace(0.001)
-    assert len(lab.run(50).history) == 50
-    lab.start()
-    assert not lab.wait(0.05)
-    assert len(lab.current.history) == 50
-    lab.pace(1e9)
-    wait_until(lambda: len(lab.current.history) > 60)
-    lab.stop()
-
-
 @pytest.mark.later
 def test_a_run_with_the_settings_of_an_earlier_one_repeats_it() -> None:
     lab = small(2)
@@ -271,22 +252,15 @@ class Kernel:
         self.message = {"header": header, "content": {"code": code}, "metadata": metadata}
 
 
-def started(make: Callable[[], Lab]) -> Lab:
-    lab = make()
+def started() -> Lab:
+    lab = small(10_000)
     lab.start()
     return lab
 
 
-LABS = {
-    "threshold": lambda: small(10_000),
-    "fedavg": lambda: FedAvgLab(DATA, num_rounds=10_000, cohort_size=2, local_steps=1),
-}
-
-
-@pytest.mark.parametrize("make", LABS.values(), ids=LABS)
 @pytest.mark.parametrize("named", [True, False], ids=["named cells", "cells by their code"])
 def test_a_cell_that_is_run_again_stops_what_it_started(
-    monkeypatch: pytest.MonkeyPatch, make: Callable[[], Lab], named: bool
+    monkeypatch: pytest.MonkeyPatch, named: bool
 ) -> None:
     kernel = Kernel(monkeypatch)
 
@@ -294,13 +268,13 @@ def test_a_cell_that_is_run_again_stops_what_it_started(
         return {"cellId": name} if named else {}
 
     kernel.run("one", 1, **cell("one"))
-    first, beside = started(make), started(make)  # two labs of one execution
+    first, beside = started(), started()  # two labs of one execution
     kernel.run("two", 2, **cell("two"))
-    elsewhere = started(make)
+    elsewhere = started()
     kernel.message = {"header": {"msg_id": "3"}, "content": {"comm_id": "a button"}}
-    by_button = started(make)
+    by_button = started()
     kernel.run("one, edited" if named else "one", 4, **cell("one"))
-    again = started(make)
+    again = started()
     assert first.wait(SECONDS)
     assert beside.wait(SECONDS)
     assert [lab.current.status for lab in (first, beside)] == ["stopped", "stopped"]
@@ -308,14 +282,6 @@ def test_a_cell_that_is_run_again_stops_what_it_started(
     for lab in (elsewhere, by_button, again):
         lab.stop()
         assert lab.wait(SECONDS)
-
-
-@pytest.mark.later
-def test_a_lab_that_is_gone_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    Kernel(monkeypatch).run("one", 1)
-    lab = weakref.ref(small())
-    gc.collect()
-    assert lab() is None
 
 
 @pytest.mark.slow
@@ -340,54 +306,3 @@ def test_a_real_kernel_runs_a_cell_again() -> None:
     finally:
         kernel.stop_channels()
         manager.shutdown_kernel(now=True)
-
-
-# ------------------------------------------------------------------ a lab of one's own
-
-
-class Characters(Lab):
-    title, training = "Characters", CharactersTraining
-    settings: Mapping[str, Control] = {
-        "bits_up": Control("activations up [bits per value]", (2, 8, 32), "now", "{} bits".format)
-    }
-    board = Board(
-        plots=(Plot("bits_per_character", "nbytes"), Plot("loss", "step", log=True)),
-        kinds={"activations": "up: activations", "gradients": "down: gradients"},
-        result="bits_per_character",
-    )
-
-
-@pytest.mark.later
-def test_a_lab_may_measure_bits_per_character_and_has_no_gate() -> None:
-    lab = Characters(12)
-    lab.run(20)
-    lab.set("bits_up", 2)
-    run = lab.run()
-    up = [b - a for a, b in pairwise([0, *run.history.column("nbytes_up")])]
-    assert up[20] < up[19] / 4, "the slider acts on the running training"
-    tested = run.history.having("bits_per_character").column("bits_per_character")
-    assert 3.6 > tested[0] > 2 * tested[-1], "log2(12) is 3.58"
-    picture = picture_of(lab)
-    assert f"bits per character {tested[-1]:.3g} for" in picture.summary()
-    low, high = picture.axes[0].limits()[1]
-    assert low == 0
-    assert high == max(tested), "a share ends at 100 %, this does not"
-    svg = lay_out(picture).svg()
-    ElementTree.fromstring(svg)
-    assert "accuracy" not in svg
-    assert """print(f"bits per character {tested['bits_per_character']:.4f}")""" in lab.script()
-    assert "\n    num_letters,\n    bits_up=32,\n" in lab.script()
-    assert_repeated(lab)
-
-
-def test_a_mistake_in_a_training_is_shown_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CharactersTraining, "codec", lambda training: training.no_such_codec)
-    lab = Characters(12)
-    with pytest.raises(AttributeError, match="no_such_codec"):
-        lab.run(2)
-    monkeypatch.undo()
-    run = lab.run(2)
-    monkeypatch.setattr(CharactersTraining, "codec", lambda training: training.no_such_codec)
-    lab.set("bits_up", 2)
-    assert run.status == "failed"
-    assert 'self.channel.change_codec("activations", self.codec())' in run.runner.traceback

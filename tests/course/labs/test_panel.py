@@ -59,18 +59,6 @@ def lab(screen: Screen) -> Iterator[ThresholdLab]:
         timer.join(SECONDS)
 
 
-@pytest.mark.later
-def test_at_first_a_picture_that_can_stay(lab: ThresholdLab, screen: Screen) -> None:
-    sentence, controls = screen.widgets
-    assert controls is lab.panel.widget
-    assert "Run this cell to get the controls" in sentence.data
-    assert screen.kinds() == "P"
-    assert screen.pictures[0]["text/plain"].startswith("Threshold lab: not started")
-    lab._ipython_display_()  # a second view of the same
-    assert len(screen.ids) == 1
-    assert len(lab._listeners) == 1
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("early", [False, True], ids=["", "a record before the move"])
 def test_start_without_a_change_says_that_it_repeats(

@@ -1,16 +1,12 @@
 """watch: records pass unchanged, drawing is cheap, and one picture stays whatever happens."""
 
-import gc
-import json
 import math
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import nbformat
 import pytest
 import torch
 
@@ -103,22 +99,6 @@ def test_a_break_leaves_the_picture_and_an_iterator_to_go_on_with(
     assert next(records)["step"] == 8
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
-def test_an_error_in_the_loop_body_leaves_the_picture(
-    shown: list[dict[str, Any]], error: type[BaseException]
-) -> None:
-    def body() -> None:
-        for record in watch(training(), 100):
-            if record["step"] == 5:
-                raise error
-
-    with pytest.raises(error):
-        body()
-    gc.collect()
-    check_one_picture_stays(shown, "stopped: 5 of 100")
-
-
 @pytest.mark.parametrize(
     ("error", "words"),
     [
@@ -206,27 +186,6 @@ def test_outside_a_notebook_one_line_in_a_terminal_else_silence(
 )
 def test_durations_in_words(seconds: float, words: str) -> None:
     assert live._duration(seconds) == words
-
-
-@pytest.mark.slow
-def test_a_real_kernel_keeps_one_png_per_cell(tmp_path: Path) -> None:
-    nbclient = pytest.importorskip("nbclient")
-    source = (
-        "from fltoolkit_course.plots import watch\n"
-        "records = [{'step': k, 'loss': 1 / (k + 1)} for k in range(50)]\n"
-        "for record in watch(records, x='step'):\n"
-        "    if record['step'] == 40: raise KeyboardInterrupt"
-    )
-    cells = [nbformat.v4.new_code_cell(source)]
-    notebook = nbformat.v4.new_notebook(cells=cells)
-    folder = {"metadata": {"path": str(tmp_path)}}
-    how = {"allow_errors": True, "resources": folder, "startup_timeout": 600}
-    nbclient.NotebookClient(notebook, **how).execute()
-    picture, error = notebook.cells[0].outputs
-    assert set(picture.data) == {"image/png", "text/plain"}
-    assert "stopped: 41 of 50" in picture.data["text/plain"]
-    assert error.ename == "KeyboardInterrupt"
-    assert len(json.dumps(picture)) < 100_000
 
 
 @pytest.mark.later
