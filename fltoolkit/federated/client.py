@@ -1,6 +1,7 @@
 """What a client does alone: it starts from the model it was sent, and trains on its own samples.
 
-Not here: many clients at once, which is faster and gives the same numbers (many_at_once.py).
+Read `local_update`: it is the algorithm of the paper, for any network. Not here: a faster way for
+many clients with a stack of linear layers, which is equal up to rounding (many_at_once.py).
 """
 
 import copy

@@ -2,8 +2,9 @@
 
 For a small network most of the time goes into calls of functions, and autograd takes about as long
 as the arithmetic. So the weights of many clients lie in one tensor here, one product of matrices
-serves all of them, and the steps are written out. Not here: the plain version, which follows the
-paper and trains every network (client.py).
+serves all of them, and the gradients are written out. Not here: the plain version, which follows
+the paper and trains every network (client.py). The two are equal up to rounding: sums over a batch
+may be added in another order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -44,9 +45,9 @@ def local_updates(
     """`local_update` of many clients, equal up to rounding; ``chunk`` clients learn at once.
 
     Clients learn at once if the network is an `nn.Sequential` of linear layers with ReLU between
-    them (perhaps a Flatten before and a LogSoftmax behind), by plain SGD without ``prox``.
-    Otherwise `local_update` trains them one after the other. Any loss works, for it is computed for
-    each client on its own.
+    them (perhaps a Flatten before and a LogSoftmax behind), without hooks or frozen parts, and if
+    they train by plain SGD without ``prox`` and ``clip_norm``. Otherwise `local_update` trains them
+    one after the other. Any loss works, for it is computed for each client on its own.
 
     By default so many learn at once that their weights have up to 2 MB, which caches hold. With
     ``chunk=1`` no client's bits can depend on the others. ``states`` are the kept states of the
@@ -158,7 +159,9 @@ def _learn_at_once(
     ]
     losses: list[list[Tensor]] = [[] for _ in clients]
     for now, batches in _side_by_side(plans):
-        mine = [(weight[now], bias[now]) for weight, bias in layers]  # of these clients
+        # of the clients with a batch now: slices, and so views. What changes them below changes
+        # ``layers`` and ``ends``; with copies nothing would be learned
+        mine = [(weight[now], bias[now]) for weight, bias in layers]
         rows = torch.stack(batches)  # [client, batch]
         with torch.no_grad():
             inputs = [x.index_select(0, rows.flatten()).unflatten(0, rows.shape)]

@@ -1,8 +1,8 @@
 """Federated averaging: a server and many clients train one model, compressed both ways.
 
-Here: a round; begin with `one_round`, the whole algorithm on one screen. Not here: what a client
-does alone (client.py), how long it takes and what comes late (clock.py), how updates are averaged
-(means.py), how the model moves (server.py). Notebook 04 derives it.
+Here: the rounds; begin with `one_round`, whose docstring has the steps of one. Not here: what a
+client does alone (client.py), how long it takes and what comes late (clock.py), how updates are
+averaged (means.py), how the model moves (server.py). Notebook 04 derives it.
 """
 
 import math
@@ -112,36 +112,45 @@ def one_round(
     backlog: Backlog,
     round_: int,
 ) -> Record:
-    """Send the model to a cohort, train, send the updates back, and apply their mean.
+    """A round with this cohort; returns what its record says of it.
 
-    ``backlog`` has the late updates of earlier rounds and the virtual time, and is changed.
+    1. send the model to each client of the cohort
+    2. let each client train, and send its update back; who drops out sends nothing
+    3. end the round: which updates are in time, which late, and which late ones came meanwhile
+    4. make the mean of the updates that count now
+    5. move the server's model by it
+
+    Changes ``workers.model``, and ``backlog``: the virtual time, and the updates that are late.
     """
     arrivals = server.arrivals
-    seconds = {k: backlog.seconds + takes(arrivals.clock, k, round_) for k in cohort}
-    due = {k: end for k, end in seconds.items() if end < math.inf}  # the others drop out
-    model, received = sent_entries(workers.model), []
+    times = {k: backlog.seconds + takes(arrivals.clock, k, round_) for k in cohort}
+    due = {k: time for k, time in times.items() if time < math.inf}  # the others drop out
+    model, updates = sent_entries(workers.model), []
     for first in range(0, len(cohort), AT_A_TIME):  # in parts, so that memory suffices
         part = cohort[first : first + AT_A_TIME]
         starts = {k: channel.send(server.name, k, "model", model) for k in part}
-        remaining = {k: starts[k] for k in part if k in due}
-        for k, update in workers.learn(channel, remaining, round_).items():
-            n_k = len(workers.clients[k][1])
-            sent = send_update(k, server.name, update, channel, server.mean)
-            received.append(ReceivedUpdate(k, round_, due[k], n_k, *sent))
+        answering = {k: starts[k] for k in part if k in due}
+        for k, update in workers.learn(channel, answering, round_).items():
+            loss, delta, masks = send_update(k, server.name, update, channel, server.mean)
+            updates.append(
+                ReceivedUpdate(
+                    client=k,
+                    round_=round_,
+                    seconds=due[k],
+                    weight=len(workers.clients[k][1]),
+                    loss=loss,
+                    delta=delta,
+                    masks=masks,
+                )
+            )
 
-    # the round ends: which updates are in time, which are late, which late ones count now
-    end = _end_of_round(received, len(cohort) - len(due), arrivals, backlog.seconds)
-    good = sorted((u for u in received if u.delta is not None), key=lambda u: u.seconds)
-    in_time = [u for u in good[: arrivals.wait_for] if u.seconds <= end]
-    late = good[len(in_time) :]
-    stale = arrivals.with_staleness(backlog.take(until=end), round_)
-    backlog.late += late
-
+    in_time, late, came = _end_round(updates, len(cohort) - len(due), arrivals, backlog)
+    stale = arrivals.with_staleness(came, round_)
     counting = arrivals.with_staleness(in_time, round_) + stale
     mean: Tree = {}
     if counting and isinstance(server.mean, Collecting):  # it sends the updates itself
-        updates = {u.client: u.delta for u in counting if u.delta is not None}
-        mean = server.mean.collect(channel, server.name, updates, [u.client for u in late])
+        deltas = {u.client: u.delta for u in counting if u.delta is not None}
+        mean = server.mean.collect(channel, server.name, deltas, [u.client for u in late])
     elif counting and channel.is_here(server.name):
         mean = server.mean(counting)
     if mean and channel.is_here(server.name):
@@ -151,7 +160,7 @@ def one_round(
         "num_arrived": len(in_time),
         "num_late": len(late),
         "num_stale": len(stale),
-        "num_failed": sum(u.delta is None for u in received),
+        "num_failed": sum(u.delta is None for u in updates),
         "seconds": backlog.seconds,
     }
 
@@ -212,25 +221,42 @@ def _announce_codec(
         channel.send(server.name, client, "control", message)
 
 
+def _end_round(
+    updates: Sequence[ReceivedUpdate], num_silent: int, arrivals: Arrivals, backlog: Backlog
+) -> tuple[list[ReceivedUpdate], list[ReceivedUpdate], list[ReceivedUpdate]]:
+    """The cohort's updates in time and late, and the late ones of earlier rounds that came now.
+
+    The backlog's time is the end of the round afterwards. It gives away those that came, and keeps
+    the cohort's late ones.
+    """
+    end = _end_of_round(updates, num_silent, arrivals, backlog.seconds)
+    good = sorted((u for u in updates if u.delta is not None), key=lambda u: u.seconds)
+    in_time = [u for u in good[: arrivals.wait_for] if u.seconds <= end]
+    late = good[len(in_time) :]
+    came = backlog.take(until=end)
+    backlog.late += late
+    return in_time, late, came
+
+
 def _end_of_round(
-    received: Sequence[ReceivedUpdate], num_silent: int, arrivals: Arrivals, now: float
+    updates: Sequence[ReceivedUpdate], num_silent: int, arrivals: Arrivals, now: float
 ) -> float:
     """When the round ends: with update ``wait_for``, with the last answer, or at the timeout.
 
     Raises FloatingPointError if the training of all clients that have answered failed.
     """
-    times = sorted(u.seconds for u in received if u.delta is not None)
-    if received and not times:
+    times = sorted(u.seconds for u in updates if u.delta is not None)
+    if updates and not times:
         raise FloatingPointError(
-            f"round {received[0].round_}: training failed at {sorted(u.client for u in received)}, "
+            f"round {updates[0].round_}: training failed at {sorted(u.client for u in updates)}, "
             "the whole cohort. The model has diverged or the data hold NaN: lower lr or check the "
             "data. All records so far are good."
         )
-    wait_for = arrivals.wait_for or len(received) + num_silent
+    wait_for = arrivals.wait_for or len(updates) + num_silent
     if len(times) >= wait_for and times:
         end = times[wait_for - 1]
     else:
-        end = math.inf if num_silent or not received else max(u.seconds for u in received)
+        end = math.inf if num_silent or not updates else max(u.seconds for u in updates)
     if (end := min(end, now + arrivals.timeout)) == math.inf:
         raise RuntimeError(
             f"wait_for={wait_for}, updates that come: {len(times)}, clients that dropped out: "

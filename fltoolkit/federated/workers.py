@@ -143,6 +143,10 @@ class Workers:
     ) -> dict[str, LocalUpdate | FloatingPointError]:
         """Train the clients of ``starts`` from these weights; return each client's update.
 
+        Unless the fleet has another ``train``, it is `local_updates` (many_at_once.py). A stack of
+        linear layers with plain SGD is trained there, with its gradients written out; every other
+        network by `local_update` (client.py), the algorithm of the paper and the one to read.
+
         With ``Local(keep_state=True)`` each client goes on with its optimizer's state in the fleet,
         which holds the new state afterwards.
 
