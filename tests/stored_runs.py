@@ -23,6 +23,7 @@ from torch import nn
 
 from experiments.replications.adaptive import AdaptiveLevels, ByteBudget
 from experiments.replications.asynchronous import AsyncServer, fedasync, fedbuff
+from experiments.replications.local_loss import train_local_loss
 from experiments.replications.lowrank import PowerSGD
 from fltoolkit import codecs
 from fltoolkit.channel import Channel
@@ -71,7 +72,6 @@ from fltoolkit_research.codecs import (
 )
 from fltoolkit_research.federated import GaussianDP
 from fltoolkit_research.leakage import Noise, NoPeek
-from fltoolkit_research.local_loss import train_local_loss
 
 # ------------------------------------------------------------------------------------- messages
 

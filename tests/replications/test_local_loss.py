@@ -5,8 +5,8 @@ import torch
 from core.split.digits_runs import DATA, LR, batches, parties, same, weights
 from torch import nn
 
+from experiments.replications.local_loss import train_local_loss
 from fltoolkit import SGD, Channel, Party, evaluate
-from fltoolkit_research.local_loss import train_local_loss
 
 
 @pytest.mark.later

@@ -12,8 +12,6 @@ from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party
 from fltoolkit.split.chain import arriving, check_batch, check_unshared
 
-__all__ = ["train_local_loss"]
-
 
 @checked_at_call
 def train_local_loss(
