@@ -6,6 +6,7 @@ A new codec is added here, once. (stored_runs.py has those whose bytes are kept.
 from typing import Any
 
 from experiments.replications.lowrank import PowerSGD
+from experiments.replications.zstandard import Zstd
 from fltoolkit.codecs import (
     BitPack,
     Codec,
@@ -41,7 +42,6 @@ from fltoolkit_research.codecs import (
     Rotate,
     Sign,
     Ternary,
-    Zstd,
 )
 
 PIPELINES: list[Codec] = [

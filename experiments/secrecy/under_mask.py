@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from experiments.replications.zstandard import Zstd
 from experiments.runs import Result
 from experiments.secrecy.run import dataset, network
 from experiments.secrecy.settings import TASKS, grid
@@ -12,7 +13,7 @@ from fltoolkit.data import partition_iid
 from fltoolkit.federated import Fleet, Local
 from fltoolkit.federated.client import sent_entries
 from fltoolkit.federated.workers import Workers
-from fltoolkit_research.codecs import ContextEntropy, Zstd
+from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.leakage import Listener
 from fltoolkit_research.secrecy import Grid, bits_of_sum, secure_sum
 from fltoolkit_research.secrecy.parties import unpack_bits

@@ -1,4 +1,4 @@
-"""General compressors behind a pipeline, for comparison: zlib and Zstandard.
+"""A general compressor behind a pipeline, for comparison: zlib.
 
 Not here: coders that know what symbols are (`fltoolkit.codecs.Entropy`, contexts.py).
 
@@ -28,7 +28,7 @@ from fltoolkit.codecs.coders import (
 from fltoolkit.codecs.stage import Indices, Symbols
 from fltoolkit.wire import WireError
 
-BYTES, DEFLATED, ZSTANDARD = 1, 6, 7  # methods
+BYTES, DEFLATED = 1, 6  # methods
 
 
 def _read_bytes(payload: Array, count: int, levels: int) -> Array:
@@ -86,40 +86,3 @@ class Deflate(BitPack):
             return zlib.decompressobj().decompress(squeezed, most)
         except zlib.error as error:
             raise WireError(f"damaged bytes: {error}") from None
-
-
-@dataclass
-class Zstd(Deflate):
-    """Zstandard, for comparison; needs the package ``zstandard``.
-
-    >>> import torch
-    >>> symbols = Symbols(torch.zeros(1000, dtype=torch.uint8), num_levels=8)
-    >>> sum(part.numel() for part in Zstd().apply({"w": symbols}).values()) < 50
-    True
-    """
-
-    level: int = 1
-
-    method: ClassVar[int] = ZSTANDARD
-
-    def _squeeze(self, whole: bytes) -> bytes:
-        squeezed: bytes = _zstandard().ZstdCompressor(level=self.level).compress(whole)
-        return squeezed
-
-    def _expand(self, squeezed: bytes, most: int) -> bytes:
-        window = 1 << max(most.bit_length(), 17)  # a frame may ask for 128 MiB of memory otherwise
-        zstandard = _zstandard()
-        reader = zstandard.ZstdDecompressor(max_window_size=window).stream_reader(squeezed)
-        try:
-            whole: bytes = reader.read(most)
-        except zstandard.ZstdError as error:
-            raise WireError(f"damaged bytes: {error}") from None
-        return whole
-
-
-def _zstandard() -> Any:
-    try:
-        import zstandard
-    except ImportError:
-        raise ImportError("Zstd() needs a package: pip install zstandard") from None
-    return zstandard

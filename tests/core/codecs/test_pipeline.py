@@ -13,6 +13,7 @@ import torch
 from every_codec import PIPELINES, for_conformance
 
 from experiments.replications.lowrank import PowerSGD
+from experiments.replications.zstandard import Zstd
 from fltoolkit.cli import main
 from fltoolkit.codecs import (
     BitPack,
@@ -42,7 +43,6 @@ from fltoolkit_research.codecs import (
     RandTopK,
     Rotate,
     Sign,
-    Zstd,
 )
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from experiments.replications.lowrank import PowerSGD
+from experiments.replications.zstandard import Zstd
 from fltoolkit.codecs import BitPack, Entropy, Half, Pipeline, Quantize, TopK
 from fltoolkit.codecs.coders import CODED
 from fltoolkit.codecs.stage import Symbols, side
@@ -23,7 +24,6 @@ from fltoolkit_research.codecs import (
     RandomK,
     Rotate,
     Sign,
-    Zstd,
 )
 from fltoolkit_research.codecs.contexts import SMALL, read_grids
 
