@@ -72,11 +72,6 @@ def test_each_command_runs_its_setting() -> None:
                 assert method["code"].partition("--only ")[2].strip('"') in names
 
 
-def test_short_texts_lose_defaults_only() -> None:
-    text = "Pipeline(Quantize(bits=3, stochastic=True, seed=0, per='tensor'), ContextEntropy())"
-    assert export.short(text) == "Pipeline(Quantize(bits=3, stochastic=True), ContextEntropy())"
-
-
 def test_scripts_and_the_data_of_a_page_are_small() -> None:
     assert sum(path.stat().st_size for path in EXPLORE.glob("*.js")) <= 160_000
     for page in EXPLORE.glob("*.html"):

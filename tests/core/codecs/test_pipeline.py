@@ -7,7 +7,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from every_codec import PIPELINES, for_conformance
@@ -311,31 +310,6 @@ def test_what_is_no_codec_is_refused_at_once():
         for wrong in (TopK(0.1), "TopK(0.1)", Pipeline):
             with pytest.raises(TypeError, match=rf"{outer.__name__}\(.*needs a codec"):
                 outer(wrong)
-
-
-@pytest.mark.parametrize(
-    "codec",
-    [
-        Pipeline(Quantize(8)),
-        ErrorFeedback(Pipeline(Quantize(8))),
-        Only(Pipeline(Quantize(8)), 2),
-        Difference(Pipeline(Quantize(8))),
-    ],
-    ids=repr,
-)
-@pytest.mark.parametrize(
-    ("tree", "match"),
-    [
-        ({"w": [1.0, 2.0]}, "'w' is list"),
-        ({"w": np.zeros(3)}, "'w' is ndarray"),
-        ({"w": torch.zeros(3, dtype=torch.complex64)}, "'w' is a Tensor of torch.complex64"),
-        ({3: torch.zeros(3)}, "3: names are strings"),
-        (torch.zeros(3), "not a Tensor"),
-    ],
-)
-def test_what_is_no_tree_is_refused(codec, tree, match):
-    with pytest.raises(TypeError, match=match):
-        codec.encode(tree)
 
 
 def test_the_pages_codec_goes_into_a_sweep(tmp_path, monkeypatch, capsys):

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy, mse_loss, nll_loss
 
 from fltoolkit.data import Batches
 from fltoolkit.federated import Local, local_update, local_updates
-from fltoolkit.federated.client import filled, sent_names
+from fltoolkit.federated.client import sent_names
 from fltoolkit.federated.many_at_once import stack_of
 from fltoolkit.models import mcmahan_2nn, seeded
 
@@ -484,20 +484,3 @@ def test_bad_schedules_and_norms_are_refused():
     later = Local(**sgd | {"steps": 3}, schedule=lambda step: 1.0 - step)
     with pytest.raises(ValueError, match=r"schedule\(2\)=-1"):
         local_update(module, start_of(module), x, y, later, seed=0)
-
-
-def test_tied_weights_travel_once_and_frozen_ones_never():
-    with seeded(0):
-        module = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 2))
-    module[1].weight = module[0].weight
-    module[2].requires_grad_(False)
-    assert sent_names(module) == ["0.bias", "1.weight", "1.bias"]
-    start = {
-        name: tensor + 1 for name, tensor in start_of(module).items() if name in sent_names(module)
-    }
-    whole = filled(module, start)
-    assert whole.keys() == module.state_dict().keys()
-    assert torch.equal(whole["0.weight"], start["1.weight"])
-    assert torch.equal(whole["2.weight"], module[2].weight)
-    lacking = {name: tensor for name, tensor in start.items() if name != "0.bias"}
-    assert "0.bias" not in filled(module, lacking)
