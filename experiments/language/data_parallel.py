@@ -17,6 +17,7 @@ from experiments.language.task import FRESH_SEEDS, Cosine, Task, halves, held_ou
 from experiments.replications.decoupled_momentum import demo, dion
 from experiments.replications.gossip import noloco, sparta
 from experiments.replications.lowrank import PowerSGD
+from experiments.replications.moments import des_loc
 from experiments.runs import Result, digest
 from fltoolkit import Channel
 from fltoolkit.codecs import Codec, ErrorFeedback, Float8, Half, Pipeline, Quantize, TopK
@@ -30,7 +31,6 @@ from fltoolkit_research.federated import (
     Stream,
     ThroughServer,
     ddp,
-    des_loc,
     diloco,
     muon_for,
     streaming_diloco,

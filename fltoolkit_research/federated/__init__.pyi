@@ -5,7 +5,6 @@ from .exchange import Ring as Ring
 from .exchange import ThroughServer as ThroughServer
 from .local_steps import Stream as Stream
 from .local_steps import Underway as Underway
-from .local_steps import des_loc as des_loc
 from .local_steps import diloco as diloco
 from .local_steps import seconds_waiting as seconds_waiting
 from .local_steps import streaming_diloco as streaming_diloco

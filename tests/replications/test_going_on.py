@@ -9,6 +9,7 @@ from core.federated.small import ADAM, FOUR, INNER, network, three_layers, weigh
 from experiments.replications.decoupled_momentum import Momenta, demo, dion
 from experiments.replications.drift import Corrections, feddyn, scaffold
 from experiments.replications.gossip import Apart, noloco, sparta
+from experiments.replications.moments import des_loc
 from experiments.replications.personal import AtHome, ditto, fedper
 from experiments.replications.zeroth_order import Directions, Followed, Sums, decomfl, fedkseed
 from fltoolkit.channel import Channel
@@ -20,7 +21,6 @@ from fltoolkit_research.federated import (
     Stream,
     Underway,
     ddp,
-    des_loc,
     diloco,
     muon_for,
     streaming_diloco,
