@@ -34,8 +34,7 @@
     panels          a room: sliders for the notebooks
     cli             ``fltoolkit course``: copies the notebooks into a folder of the reader
 
-`_reading` reads what was typed, `_words` writes values and differences in words. This room imports
-little, because every notebook imports it.
+`_reading` reads what was typed. This room imports little, because every notebook imports it.
 """
 
 import lazy_loader as lazy

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from fltoolkit_course._reading import number, read_answer
-from fltoolkit_course._words import distance, factor, same, say
+from fltoolkit_course.comparison import distance, factor, same, say
 from fltoolkit_course.done import Guess, saved_edition
 
 __all__ = ["Between", "Predict", "predict"]
@@ -94,15 +94,6 @@ class Predict:
             question: what will be measured, one sentence.
             guess: the reader's, as in a call of `Predict`; None if there is none yet.
             unit: of the guess, e.g. "B".
-
-        >>> predict.ask("How many bytes come down?", 50_000, "B")
-        How many bytes come down?
-          your guess: 50,000 B. The next cells measure it.
-        >>> predict("How many bytes come down?", 50_000, 163_854, "B")
-        How many bytes come down?
-          your guess: 50,000 B
-          measured:   163,854 B
-          Your guess is 3.3 times too small.
         """
         self._asked.add(question)
         if question in self._found:
@@ -161,7 +152,10 @@ class Predict:
         if possible is None:
             return typed if measured is None else read_answer(typed, measured, unit)
         if not isinstance(possible, Between):
-            return _one_of(possible, typed)
+            if found := [word for word in possible if same(word, typed)]:
+                return found[0]
+            wanted = f"one of {', '.join(possible)}"
+            raise _refused(typed, "It is none of the answers.", wanted)
         low, high = possible
         if high is None:
             high = float(_DIGITS.findall(question)[0].replace(",", ""))
@@ -177,13 +171,6 @@ class Predict:
         if not low <= guess <= high:
             raise _refused(typed, "That is not possible.", wanted)
         return read
-
-
-def _one_of(words: tuple[str, ...], typed: Any) -> str:
-    found = [word for word in words if same(word, read_answer(typed, word))]
-    if not found:
-        raise _refused(typed, "It is none of the answers.", f"one of {', '.join(words)}")
-    return found[0]
 
 
 def _refused(typed: Any, why: str, wanted: str) -> ValueError:

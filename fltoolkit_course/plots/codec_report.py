@@ -6,7 +6,7 @@ gallery" uses these functions.
 
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -166,16 +166,6 @@ def _middles(edges: np.ndarray) -> np.ndarray:
     return middles
 
 
-def _histograms(report: CodecReport) -> list[tuple[tuple[int, ...], Sequence[float], float, str]]:
-    """For each histogram: counts, middles of the bars, their width as a part of a bin, colour.
-
-    A bar of decoded values stands at their mean and not in the middle of its bin: levels that are
-    equally far apart look so.
-    """
-    middles = _middles(np.array(report.edges)).tolist()
-    return [(report.before, middles, 1.0, GREY), (report.after, report.places, 0.5, COLORS[0])]
-
-
 def _most_bits(report: CodecReport) -> float:
     """The end of the axis of bits: one of two values, so that pictures can be compared."""
     return 14 if max(report.bits.values()) <= 9 else 70
@@ -190,10 +180,14 @@ def _draw_values(report: CodecReport) -> Iterator[Mark]:
     yield Words(frame.edge, 14, _LEGEND, size=11)
     yield from frame.grid()
     width = report.edges[1] - report.edges[0]
-    for numbers, places, share, color in _histograms(report):
+    # a bar of decoded values stands at their mean: levels that are equally far apart look so
+    middles = _middles(np.array(report.edges)).tolist()
+    for numbers, places, half, color in (
+        (report.before, middles, width / 2, GREY),
+        (report.after, report.places, width / 4, COLORS[0]),
+    ):
         for place, number in zip(places, numbers, strict=True):
             if number:
-                half = share / 2 * width
                 yield frame.bar(place - half, place + half, number, color)
 
 

@@ -44,7 +44,6 @@ class Stroke(NamedTuple):
     width: float = 1
     dash: tuple[int, ...] = ()  # lengths of dash, gap, dash, ... in line widths
     fill: str = "none"
-    opacity: float = 1
     tip: str = ""  # the text that a browser shows when the mouse is over the mark
 
 
@@ -193,8 +192,6 @@ def _tag(mark: Mark) -> str:
         look = f'fill="{mark.fill}" stroke="{mark.color}" stroke-width="{mark.width}"'
         if mark.dash:
             look += f' stroke-dasharray="{" ".join(f"{n * mark.width:g}" for n in mark.dash)}"'
-        if mark.opacity < 1:
-            look += f' opacity="{mark.opacity}"'
         tip = f"<title>{html.escape(mark.tip)}</title>" if mark.tip else ""
         return f'<path d="M{path}" {look}>{tip}</path>'
     if isinstance(mark, Box | Pixels):
@@ -219,7 +216,7 @@ def _artist(mark: Mark, fig: Figure, height: float) -> Any:
     look: dict[str, Any]
     if isinstance(mark, Stroke):
         look = {"edgecolor": mark.color, "linewidth": 0.75 * mark.width, "facecolor": mark.fill}
-        look |= {"linestyle": (0, mark.dash) if mark.dash else "-", "alpha": mark.opacity}
+        look |= {"linestyle": (0, mark.dash) if mark.dash else "-"}
         places = [(x / 96, (height - y) / 96) for x, y in mark.points]
         return PathPatch(Path(places), transform=inches, **look)
     if isinstance(mark, Box | Pixels):
