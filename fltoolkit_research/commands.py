@@ -55,13 +55,7 @@ _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Train one experiment and print a line for each record.
-
-    >>> run_command(["num_samples=64", "rounds=1"])
-    split   key 1e8a13472ba5dc8b
-    round   1.00   accuracy ... %   loss ...   327.7 kB sent
-    0
-    """
+    """Train one experiment and print a line for each record."""
     parser = _parser(
         "run",
         "Train one experiment and print a line at each evaluation: metric, loss, and all bytes\n"
@@ -100,23 +94,7 @@ protocols:
 
 
 def sweep_command(arguments: Sequence[str]) -> int:
-    """Run the experiments of files and store their results.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> settings = '{"num_samples": 64, "rounds": 1, "seeds": [0, 1]}'
-    >>> _ = (folder / "two.json").write_text(settings)
-    >>> sweep_command([str(folder / "two.json")])
-    digits, mlp, 1 client
-    | setting | accuracy [%] | sent | times the data | seeds | front |
-    |---|---|---|---|---|---|
-    | split | ... | 327.7 kB | ... | 2 | * |
-    <BLANKLINE>
-    sent down, to the clients, of all bytes: split 50%
-    <BLANKLINE>
-    results are in ...two.jsonl: fltoolkit report ...two.jsonl
-    0
-    """
+    """Run the experiments of files and store their results."""
     parser = _parser(
         "sweep",
         "Run all experiments of JSON files. A result is in the store as soon as its run\n"
@@ -143,22 +121,7 @@ def sweep_command(arguments: Sequence[str]) -> int:
 
 
 def compare_command(arguments: Sequence[str]) -> int:
-    """Print a table of the results in a store.
-
-    >>> import tempfile
-    >>> from fltoolkit.history import History
-    >>> from fltoolkit_research import Experiment, Result, Store
-    >>> path = Path(tempfile.mkdtemp()) / "results.jsonl"
-    >>> history = History([{"accuracy": 0.9, "nbytes": 300}])
-    >>> Store(path).add(Result(Experiment(name="8 bits"), history, "", 1.0))
-    >>> compare_command([str(path), "--target", "0.8"])
-    digits, mlp, 1 client
-    | setting | accuracy [%] | sent | times the data | seeds | bytes to 80 % | front |
-    |---|---|---|---|---|---|---|
-    | 8 bits | 90.00 | 300 B | 0.0104 | 1 | 300 B | * |
-    <BLANKLINE>
-    0
-    """
+    """Print a table of the results in a store."""
     parser = _parser(
         "compare",
         "Print a table of a store: the metric, what it is above a setting with fewer bytes, bytes\n"
@@ -193,20 +156,7 @@ def compare_command(arguments: Sequence[str]) -> int:
 
 
 def report_command(arguments: Sequence[str]) -> int:
-    """Draw the results in a store: the Pareto plot of each task, as a file.
-
-    >>> import contextlib
-    >>> import tempfile
-    >>> from fltoolkit.history import History
-    >>> from fltoolkit_research import Experiment, Result, Store
-    >>> path = Path(tempfile.mkdtemp()) / "results.jsonl"
-    >>> history = History([{"accuracy": 0.9, "nbytes": 900}])
-    >>> Store(path).add(Result(Experiment(), history, "", 1.0))
-    >>> with contextlib.redirect_stdout(None):  # it would print the path and the task
-    ...     status = report_command([str(path)])
-    >>> status, path.with_suffix(".png").exists()
-    (0, True)
-    """
+    """Draw the results in a store: the Pareto plot of each task, as a file."""
     parser = _parser(
         "report",
         "Draw the results of a store: the metric over all bytes sent, a point for each setting.\n"
