@@ -33,7 +33,7 @@ from fltoolkit_research.text import (
     text_of,
 )
 
-_NEW = ("optimizer", "loss", "metric", "device", "autocast")
+_NEW = ("optimizer", "loss", "metric", "device")
 """Settings added after the first keys were stored. At their defaults they do not change a key."""
 
 _MODELS = ("mlp", "cnn")
@@ -82,7 +82,6 @@ class Experiment:
     loss: Any = "NLLLoss()"  # of torch.nn, or a function that gives your own ``loss(output, y)``
     metric: Any = "accuracy"  # the Metric that is measured and compared
     device: str = "cpu"  # where all parties compute: "cuda", "cuda:1", "mps"
-    autocast: str = ""  # "bfloat16": forward passes in 16 bits where torch holds it to be safe
 
     def __post_init__(self) -> None:
         if not isinstance(self.codecs, Mapping) or not isinstance(self.settings, Mapping):
@@ -131,11 +130,6 @@ class Experiment:
             torch.device(self.device)
         except RuntimeError as error:
             raise ValueError(f"device={self.device!r}: give 'cpu' or 'cuda:0'. {error}") from None
-        if self.autocast not in ("", "bfloat16"):
-            raise ValueError(
-                f"autocast={self.autocast!r}: give 'bfloat16', or leave it out. float16 would need "
-                "scaled losses"
-            )
         self._check_settings()
         self._check_codecs()
         self._check_gate()

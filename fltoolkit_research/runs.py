@@ -7,7 +7,7 @@ what a protocol is given (task), the protocols (the room protocols).
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
@@ -63,7 +63,7 @@ def records(experiment: Experiment) -> Iterator[Record]:
     """
     training = _records(experiment)
     while True:
-        with _one_thread(), _autocast(experiment):  # only while it trains
+        with _one_thread():  # only while it trains
             record = next(training, None)
         if record is None:
             return
@@ -81,14 +81,6 @@ def _one_thread() -> Iterator[None]:
     finally:
         if before > 1:
             torch.set_num_threads(before)
-
-
-def _autocast(experiment: Experiment) -> AbstractContextManager:
-    if not experiment.autocast:
-        return nullcontext()
-    kind = torch.device(experiment.device).type
-    # without a cache: torch would keep the 16 bits of weights that have moved since
-    return torch.autocast(kind, torch.bfloat16, cache_enabled=False)
 
 
 def _records(experiment: Experiment) -> Iterator[Record]:
