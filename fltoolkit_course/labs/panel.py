@@ -107,19 +107,12 @@ class Panel:
         }
 
     def _control(self, widgets: Any, key: str) -> Any:
-        """A slider if it acts at once, a list if at the next start; a checkbox for on and off."""
+        """A slider if it acts at once, a list if at the next start."""
         setting: Control = self.lab.settings[key]
         options = [(setting.say(option), option) for option in setting.options]
         place = list(setting.options).index(self.lab.values[key])  # ipywidgets shows no value None
         look = {"options": options, "index": place, "description": setting.words}
-        if all(isinstance(option, bool) for option in setting.options):
-            made = widgets.Checkbox(
-                value=self.lab.values[key],
-                description=setting.words,
-                indent=False,
-                layout={"width": f"{4 + 0.55 * len(setting.words):.3g}em"},
-            )
-        elif setting.acts == "at start":
+        if setting.acts == "at start":
             letters = len(setting.words) + max(len(words) for words, _ in options)
             made = widgets.Dropdown(
                 **look,

@@ -86,10 +86,7 @@ def test_all_that_can_be_chosen_is_described_and_works(make: Make, length: str) 
     for key, control in panel.controls.items():
         assert control.description == lab.settings[key].words
         for place, value in enumerate(lab.settings[key].options):
-            if hasattr(control, "index"):
-                control.index = place
-            else:
-                control.value = value
+            control.index = place
             assert lab.values[key] == value
             assert lab.say(key, value) in panel.note.value.replace("&gt;", ">")
     for button in panel.buttons.values():

@@ -189,19 +189,3 @@ def test_the_right_plot_can_be_over_virtual_time() -> None:
     lab.run()
     points = picture_of(lab).axes[1].lines[0].points
     assert [x for x, _ in points] == lab.current.history.column("seconds")
-
-
-def test_panel_ticks_what_is_on_or_off_and_shows_who_is_waited_for() -> None:
-    widgets = pytest.importorskip("ipywidgets")
-    from fltoolkit_course.labs import Panel
-
-    lab = small(show=("error_feedback", "masked", "wait_for"))
-    panel = Panel(lab)
-    for key in ("error_feedback", "masked"):
-        assert isinstance(panel.controls[key], widgets.Checkbox)
-        panel.controls[key].value = True
-        assert lab.values[key] is True
-        lab.set(key, False)
-        assert panel.controls[key].value is False
-    assert panel.controls["wait_for"].label == "all"
-    assert panel.speed.description == "rounds per second"

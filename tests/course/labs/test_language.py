@@ -14,7 +14,6 @@ from fltoolkit.codecs import ErrorFeedback, Identity, Pipeline, Quantize, TopK
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Local
 from fltoolkit_course.labs import LanguageLab
-from fltoolkit_course.labs.board import Move
 from fltoolkit_course.labs.layout import lay_out
 from fltoolkit_course.labs.picture import Picture
 from fltoolkit_course.labs.train_language import LanguageTraining
@@ -265,20 +264,3 @@ def test_of_the_texts_the_first_the_doublings_and_the_latest_are_shown() -> None
     words = words_in(shown(11))
     place = words.index("2.0 kB")
     assert words[place : place + 4] == ["2.0 kB", "text\xa02↵", "4.0 kB", "text\xa04↵"]
-
-
-@pytest.mark.later
-def test_a_run_counts_steps_and_goes_by_rounds() -> None:
-    lab = small(20, inner_steps=5)
-    lab.run(3)
-    picture = picture_of(lab)
-    assert picture.status == "run 1 paused, step 15 of 20"
-    assert picture.progress == 15 / 20
-    assert picture.axes[1].limits()[0] == (0, 20)
-    nbytes = lab.current.history[-1]["nbytes"]
-    assert nbytes * 20 / 15 <= picture.axes[0].limits()[0][1] < 1.1 * nbytes * 20 / 15
-    assert lab.run().moves == []
-    lab.set("inner_steps", 2)
-    assert lab.run(2).moves == []
-    lab.set("momentum", 0.3)
-    assert lab.run().moves == [Move(4, "momentum", 0.3)]
