@@ -13,9 +13,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 FIRST = "00_start_here.ipynb"
 PAGES = "https://github.com/fltoolkit/fltoolkit/blob/main/docs/"
@@ -50,18 +50,14 @@ def without_outputs(notebook: str) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
-def copy_notebooks(folder: str | Path) -> tuple[list[str], list[str]]:
+def copy_notebooks(folder: str | Path) -> list[str]:
     """Copy the course's notebooks into a folder; a file that is there already is never changed.
 
-    Notebooks are copied without outputs. Two notebooks are compared by the sources of their cells
-    only: outputs, metadata and empty cells make no difference.
-
     Args:
-        folder: where the copies go; it is made if it does not exist.
+        folder: where the copies, which have no outputs, go; it is made if it does not exist.
 
     Returns:
-        The names of the files that were copied now, and the names of those that were there already
-        and differ from this package's: the reader has changed them, or they are of another version.
+        The names of the files that were copied now.
 
     Raises:
         NotADirectoryError: ``folder`` is a file.
@@ -69,18 +65,14 @@ def copy_notebooks(folder: str | Path) -> tuple[list[str], list[str]]:
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"{folder} is a file; name a folder, or one that is to be made")
-    copied, kept = [], []
+    copied = []
     for name, content in _editions():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with open(target, "x", encoding="utf-8", newline="\n") as file:
-                file.write(content)
+        with suppress(FileExistsError), open(target, "x", encoding="utf-8", newline="\n") as file:
+            file.write(content)
             copied.append(name)
-        except FileExistsError:
-            if not _same_cells(target, content):
-                kept.append(name)
-    return copied, kept
+    return copied
 
 
 def _editions() -> list[tuple[str, str]]:
@@ -91,21 +83,6 @@ def _editions() -> list[tuple[str, str]]:
         content = without_outputs(text) if path.suffix == ".ipynb" else text
         found.append((path.relative_to(source).as_posix(), content))
     return found
-
-
-def _same_cells(target: Path, content: str) -> bool:
-    """Whether a file holds this text, or a notebook with the same cells."""
-    try:
-        mine = target.read_text(encoding="utf-8")
-        return mine == content or _sources(json.loads(mine)) == _sources(json.loads(content))
-    except (OSError, ValueError, TypeError, KeyError):  # no file, or no notebook any more
-        return False
-
-
-def _sources(notebook: Any) -> list[tuple[str, str]]:
-    """Kind and source of each cell; JupyterLab adds an empty one below the last that is run."""
-    cells = ((cell["cell_type"], "".join(cell["source"])) for cell in notebook["cells"])
-    return [(kind, source) for kind, source in cells if source.strip()]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -123,11 +100,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--no-open", action="store_true", help="do not start JupyterLab")
     parser.add_argument("--no-browser", action="store_true", help="start it, but no browser")
     args = parser.parse_args(arguments)
-    copied, kept = copy_notebooks(args.folder)
+    copied = copy_notebooks(args.folder)
     print(f"{args.folder}: {len(copied)} files copied")
-    if kept:
-        print(f"Kept, because you have changed them or a newer one is there: {', '.join(kept)}")
-        print("To get a new copy, rename or delete yours, then run this again.")
+    if len(copied) < len(_editions()):
+        print(
+            "The others stay as they are; for a new copy of one, delete yours and run this again."
+        )
     opened = _next(args.folder)
     lab = [sys.executable, "-m", "jupyter", "lab", opened]
     if args.no_open:
