@@ -1,7 +1,5 @@
 """How much of the whole course a reader has done, and what comes next."""
 
-import contextlib
-import json
 import statistics
 from importlib import import_module
 from pathlib import Path
@@ -32,26 +30,17 @@ def _counts(notebook: Notebook, done: Done) -> tuple[int, int, bool]:
     return guesses, checks, whole
 
 
-def _was_run(folder: Path, notebook: Notebook) -> bool:
-    """Whether a saved notebook has a cell that was run; False if it cannot be read."""
-    for path in folder.glob(f"{notebook.file}*.ipynb"):
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-            cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-            return any(cell.get("execution_count") for cell in cells)
-    return False
-
-
 def next_notebook(folder: Path) -> Notebook:
     """The notebook to go on with: the first that is not done, from the last one that was begun.
 
-    A notebook is begun if one of its cells was run and the notebook saved. After the end of the
-    course come the notebooks that were left out before; if all are done, it is the first.
+    A notebook is begun with its first guess or check. After the end of the course come the
+    notebooks that were left out before; if all are done, it is the first.
     """
     kept = read_done(folder)
     done = [kept.get(notebook.number, Done()) for notebook in NOTEBOOKS]
     begun = 0
-    for place, (notebook, each) in enumerate(zip(NOTEBOOKS, done, strict=True)):
-        if each.guesses or each.checks or _was_run(folder, notebook):
+    for place, each in enumerate(done):
+        if each.guesses or each.checks:
             begun = place
     order = [*range(begun, len(NOTEBOOKS)), *range(begun)]
     open_ = (place for place in order if not _counts(NOTEBOOKS[place], done[place])[-1])

@@ -43,18 +43,9 @@ def finish(folder, notebooks):
         remember(folder, notebook.number, Done(guesses, dict.fromkeys(notebook.answers, True)))
 
 
-def run(path):
-    """A copy as JupyterLab saves it after it was run."""
-    content = json.loads(path.read_text(encoding="utf-8"))
-    for number, cell in enumerate(content["cells"]):
-        if cell["cell_type"] == "code":
-            cell["execution_count"] = number + 1
-    path.write_text(json.dumps(content), encoding="utf-8")
-
-
 @pytest.mark.later
 def test_another_day(tmp_path, capsys):
-    """Some notebooks were run, some finished."""
+    """One notebook was begun, some finished."""
 
     def again():
         assert cli.main(["course", str(tmp_path), "--no-open"]) == 0
@@ -62,9 +53,8 @@ def test_another_day(tmp_path, capsys):
 
     assert f'To open: cd "{tmp_path}", then jupyter lab 00_start_here.ipynb' in again()
     assert "guesses" not in again(), "nothing was done yet"
-    for path in tmp_path.glob("0[0-3]_*.ipynb"):
-        run(path)
-    assert "jupyter lab 03_async_states.ipynb" in again(), "it was run, nothing is done in it"
+    remember(tmp_path, "03", Done({"How many?": Guess("1", "2")}))
+    assert "jupyter lab 03_async_states.ipynb" in again(), "it was begun"
     finish(tmp_path, NOTEBOOKS[:2])
     printed = again()
     assert f"2 of {len(NOTEBOOKS)} notebooks done" in printed

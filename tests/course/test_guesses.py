@@ -107,11 +107,6 @@ def test_a_guess_made_late_is_compared_without_measuring_again(capsys: Printed) 
     assert kept["How many?"].guessed == "163 B"
 
 
-def test_what_cannot_be_read_is_said_before_anything_is_measured(capsys: Printed) -> None:
-    Predict().ask("How many?", "many", "B")
-    assert "where a number should be" in capsys.readouterr().out
-
-
 def test_a_question_of_the_saved_edition_asks_for_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: Printed
 ) -> None:

@@ -104,20 +104,6 @@ def test_a_wrong_one_is_wrong_and_says_why(
         assert words in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("guess", ["many", "64 * 640", (3, 75), True, 1j])
-def test_a_guess_that_cannot_be_read_shows_nothing_and_is_not_kept(
-    guess: Any, capsys: Printed
-) -> None:
-    kept: dict[str, Guess] = {}
-    ask = Predict(kept.__setitem__)
-    ask("How many bytes?", guess, 163_854, "B")
-    said = capsys.readouterr().out
-    assert "where a number should be" in said or "Write a point" in said
-    assert "163" not in said
-    assert not ask.shown
-    assert not kept
-
-
 def test_a_unit_is_written_once() -> None:
     kept: dict[str, Guess] = {}
     ask = Predict(kept.__setitem__)
