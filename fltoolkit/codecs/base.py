@@ -1,9 +1,9 @@
-"""What a channel asks of a codec, and the codec that compresses nothing.
+"""What a channel asks of a codec (`Codec`), and the codec that compresses nothing (`Identity`).
 
-Not here: stages in a row (pipeline.py), codecs around codecs (wrappers.py).
-
-A codec is ``encode`` and ``decode`` and, if it remembers something between messages, the three
-methods of its `Memory`. All other methods answer questions, and have an answer already.
+A codec is ``encode`` and ``decode``. If it remembers something between messages, it also has the
+three methods of `Memory` (stage.py): ``start_link``, ``state_dict`` and ``load_state_dict``. All
+other methods have a default. Not here: stages in a row (pipeline.py), codecs around codecs
+(wrappers.py).
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,18 +19,30 @@ __all__ = ["walk"]
 class Codec(Memory):
     """Turns a tree into the bytes of a message, and back: the base class of all codecs.
 
-    A codec of your own defines ``encode`` and ``decode``. ``decode`` needs the bytes and the
-    codec's own configuration, nothing else. Its ``repr`` is the call that makes an equal codec, as
-    that of a dataclass is.
+    A codec of your own defines ``encode`` and ``decode``. To decode, the receiver has the message
+    and its own copy of the codec, with the same configuration. If it also needs the messages before
+    this one, set ``in_order = True`` (see `fltoolkit.codecs.stage.Memory`).
+
+    Two codecs are equal if their class and ``repr`` are equal, so ``repr`` must be the call that
+    builds the codec. A dataclass has such a ``repr``; ``eq=False`` leaves equality as it is here.
+
+    `Halves` passes the tests of `fltoolkit.testing.Conformance`, except that an entry that was
+    bfloat16 before arrives as float32.
 
     >>> import torch
-    >>> class Halves(Codec):
+    >>> from fltoolkit.trees import check_finite
+    >>> @dataclass(eq=False)
+    ... class Halves(Codec):
     ...     def encode(self, tree):
-    ...         return pack({name: x.half() for name, x in tree.items()})
+    ...         return pack({name: self.shortened(name, x) for name, x in tree.items()})
     ...     def decode(self, message):
-    ...         return {name: x.float() for name, x in unpack(message).items()}
-    >>> len(Halves().encode({"w": torch.zeros(1000)}))
-    2011
+    ...         tree = unpack(message)
+    ...         return {n: x.float() if x.dtype == torch.bfloat16 else x for n, x in tree.items()}
+    ...     def shortened(self, name, x):
+    ...         check_finite(name, x)  # NaN must not pass silently
+    ...         return x.bfloat16() if x.dtype == torch.float32 else x
+    >>> Halves(), Halves() == Halves(), len(Halves().encode({"w": torch.zeros(1000)}))
+    (Halves(), True, 2011)
     """
 
     def encode(self, tree: Tree) -> bytes:
