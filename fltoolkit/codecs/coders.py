@@ -30,9 +30,11 @@ __all__ = ["CODED"]
 CODED = "#"
 """How the name of a coded entry ends, after the separator."""
 
-# Methods of `BitPack`: of symbols, at their nominal width; of indices, by gaps and as a mask. Of
-# others: 1, 6 and 7 deflate.py, 8 to 10 contexts.py, 11 and 12 entropy.py. Numbers 2 and 5 are old
-PACKED, RICE, BITMAP = 0, 3, 4
+# The methods of `BitPack`. Other coders have other numbers: 11 and 12 entropy.py, and in
+# fltoolkit_research/codecs 1, 6 and 7 deflate.py, 8 to 10 contexts.py. Nothing writes 2 and 5 now
+PACKED = 0  # symbols, each in as many bits as the largest needs
+RICE = 3  # indices as Rice-coded gaps
+BITMAP = 4  # indices as a mask, one bit for each place
 MAX_LEVELS = 1 << 16
 MAX_SIZE = 1 << 40
 # Symbols that are all alike take no bytes. A small message must not make the receiver allocate

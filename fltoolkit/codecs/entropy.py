@@ -54,7 +54,8 @@ FULL = (1 << 64) - 1  # the first range
 LOWEST = 1 << 32  # the lowest range
 COUNTED, SHARED = 11, 12  # methods: symbols by their counts, places by how many there are of all
 EXACT = 3  # leading bits of a count that are sent
-REACH = 40 << EXACT - 1  # so far a rounded count may be from the one before: counts are below 2^40
+BETWEEN = 1 << EXACT - 1  # rounded counts from one power of two to the next
+REACH = 40 * BETWEEN  # so far a rounded count may be from the one before: counts are below 2^40
 SPARSEST = 1 << 11  # if fewer than one place in so many is chosen, gaps are faster, and as small
 
 
@@ -187,16 +188,21 @@ def _edges(weights: Array) -> Array:
 def _rounded(counts: Array) -> Array:
     """The number of each count's rounded value, in increasing order: 0 for 0, 1 for 1, and so on.
 
-    Rounded down to `EXACT` leading bits, so there are 2^(EXACT - 1) values between powers of two.
+    A count keeps its `EXACT` leading bits, so there are `BETWEEN` rounded values from one power of
+    two to the next: 4, 5, 6 and 7 have these numbers, 8 and 9 number 8, and 10 and 11 number 9.
     """
-    dropped = np.maximum(np.frexp(counts.astype(np.float64))[1] - EXACT, 0)
-    return (counts >> dropped) + (dropped << EXACT - 1)
+    num_bits = np.frexp(counts.astype(np.float64))[1]
+    dropped = np.maximum(num_bits - EXACT, 0)
+    leading = counts >> dropped
+    return leading + BETWEEN * dropped
 
 
 def _weights(numbers: Array) -> Array:
-    """Twice the middle of the counts that `_rounded` takes together, exactly on every machine."""
-    dropped = np.maximum((numbers >> EXACT - 1) - 1, 0)
-    return (2 * (numbers - (dropped << EXACT - 1)) + (dropped > 0) << dropped).astype(np.float64)
+    """Twice the middle of the counts that have one number of `_rounded`; exact on every machine."""
+    dropped = np.maximum(numbers // BETWEEN - 1, 0)
+    leading = numbers - BETWEEN * dropped
+    lowest, width = leading << dropped, np.left_shift(1, dropped)
+    return np.where(dropped > 0, 2 * lowest + width, 2 * lowest).astype(np.float64)
 
 
 def _changes() -> Array:
