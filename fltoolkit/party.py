@@ -100,6 +100,9 @@ class SGD(torch.optim.Optimizer):
 class Party:
     """One owner of data or labels, with its part of the network and its own optimizer.
 
+    `forward` computes. `backward` and `loss_and_grad` compute gradients and also take the
+    optimizer's step, so a party has learned when they return.
+
     If one person owns two parts of the network (the head and the tail of a U-shaped network), both
     parties have the same name.
 

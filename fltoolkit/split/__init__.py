@@ -1,5 +1,7 @@
 """Split learning: parties that each hold a part of one network train it together.
 
+The bottom is the part of the network from the samples to the cut, the top the part from the cut to
+the loss, and the label party is who has the top and computes the loss, often with its own labels.
 Every protocol is a short function that follows its figure; all data is sent through a `Channel`.
 
     chain         one client and one label party, several hops, U-shaped

@@ -5,8 +5,9 @@ here: when to be in which state (gates.py), the label party's memory (cache.py).
 it.
 
 Source: Chen, Li & Chakrabarti 2021, arXiv 2107.09786. The paper's full text was not available to
-us. The states follow its abstract and two public implementations; here, other than in these
-implementations, state C really sends nothing.
+us. The states follow its abstract and two public implementations. Here, other than in these, the
+client really sends nothing in state C. The label party sends her one small message in a period,
+which announces the state.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,16 +76,23 @@ class Bookmark:
         self._saved: list[Mapping[str, Any]] = []
 
     def begin(self, names: Sequence[str], parts: list[Gate | ActivationCache]) -> None:
-        """Restore the saved state, and keep references to the objects that a run remembers."""
-        self._saved = self._saved or [part.state_dict() for part in self._parts]
-        self.version_of = self.version_of or dict.fromkeys(names, 0)
-        self.holder = self.holder or names[0]
-        if sorted(self.version_of) != sorted(names) or len(self._saved) not in (0, len(parts)):
+        """Begin a run, or go on with the one whose state this bookmark has.
+
+        Args:
+            names: of the clients.
+            parts: the gate, the cache and the clients' copies of it. They get the state of those of
+                the earlier run, if there is one, and are saved with the bookmark from now on.
+        """
+        # of a run that was loaded, or of one in this process; empty if this is the first
+        saved = self._saved or [part.state_dict() for part in self._parts]
+        if not self.version_of:
+            self.version_of, self.holder = dict.fromkeys(names, 0), names[0]
+        if sorted(self.version_of) != sorted(names) or len(saved) not in (0, len(parts)):
             raise ValueError(
                 f"the bookmark is of a run with the clients {[*self.version_of]}, this one has "
                 f"{[*names]}; clients and upload must be the same, or make a fresh Bookmark"
             )
-        for part, state in zip(parts, self._saved, strict=False):
+        for part, state in zip(parts, saved, strict=False):
             part.load_state_dict(state)
         self._parts, self._saved = parts, []
 
@@ -189,7 +197,7 @@ def train_async(
       gate decides before this record is yielded. So if you change the gate then (for example its
       threshold by a slider), the change has an effect from the next check on
 
-    The state is announced at the beginning of each period, in a message of 20 bytes or so.
+    Bob announces the state at the beginning of each period, in a message of 14 bytes.
 
     Args:
         alice: the client.
@@ -262,6 +270,16 @@ def train_async_relay(
     yield from training.steps(channel)
 
 
+class _Turn(NamedTuple):
+    """Whose batch comes next."""
+
+    epoch: int
+    client: CachedClient
+    ids: Tensor
+    is_first: bool  # of this client in this epoch
+    is_last: bool  # of this epoch
+
+
 @dataclass
 class _Training:
     """What `train_async` and `train_async_relay` have in common, as steps with names."""
@@ -270,13 +288,13 @@ class _Training:
     bob: Party
     gate: Gate
     num_epochs: int
-    at: Bookmark
+    bookmark: Bookmark  # counts the steps, also for a run that begins here
     relay: bool  # whether bottoms are handed on and labels sent
 
     def __post_init__(self) -> None:
         check_gate(self.gate)
         memories = [client.memory for client in self.clients]
-        if not self.at.num_steps:
+        if not self.bookmark.num_steps:
             if self.gate.state is State.C:
                 raise ValueError(
                     f"{self.gate!r} begins in state C, with an empty cache: make a fresh gate"
@@ -284,55 +302,59 @@ class _Training:
             memories[0].check_fresh()
         mirrors = [memory.mirror for memory in memories if memory.mirror is not None]
         names = [client.party.name for client in self.clients]
-        self.at.begin(names, [self.gate, memories[0].cache, *mirrors])
+        self.bookmark.begin(names, [self.gate, memories[0].cache, *mirrors])
 
     def steps(self, channel: Channel) -> Iterator[Record]:
         """Train, one record for each step."""
-        bob, gate, at = self.bob, self.gate, self.at
+        bob, gate, bookmark = self.bob, self.gate, self.bookmark
         networks = [bob.module, *(client.party.module for client in self.clients)]
-        totals = channel.begin(set(at.version_of), networks, sends_weights=self.relay)
-        for epoch, client, ids, begins, ends in islice(self.turns(), at.num_steps, None):
-            alice, state = client.party, gate.state
-            client.memory.cache.version = at.version
+        totals = channel.begin(set(bookmark.version_of), networks, sends_weights=self.relay)
+        for turn in islice(self.turns(), bookmark.num_steps, None):  # without those done before
+            client, alice, state = turn.client, turn.client.party, gate.state
+            client.memory.cache.version = bookmark.version
             if state is not State.C:
                 self.hand_on(alice, channel)
             channel.step += 1
-            if begins or not at.losses:
+            if turn.is_first or not bookmark.losses:  # her turn or a period begins
                 code = torch.tensor(list(State).index(state), dtype=torch.uint8)
                 channel.send(bob.name, alice.name, "control", {"state": code})
             owner = alice.name if self.relay else None
-            loss, stale = async_step(client, bob, ids, channel, state, labels_from=owner)
-            at.note(alice.name, state, loss)
-            where: Record = {"round": epoch, "client": alice.name} if owner else {"epoch": epoch}
-            record: Record = {"step": channel.step, **where, "state": state.value, "loss": loss}
-            record |= {**(sent := totals()), "stale": stale}
+            loss, stale = async_step(client, bob, turn.ids, channel, state, labels_from=owner)
+            bookmark.note(alice.name, state, loss)
+            record: Record = {"step": channel.step}
+            if self.relay:
+                record |= {"round": turn.epoch, "client": alice.name}
+            else:
+                record |= {"epoch": turn.epoch}
+            sent = totals()
+            record |= {"state": state.value, "loss": loss, **sent, "stale": stale}
             if (threshold := getattr(gate, "threshold", None)) is not None:
                 record["threshold"] = threshold
-            yield record | self.end_of_period(channel.step, sent["nbytes"], ends)
+            yield record | self.end_of_period(channel.step, sent["nbytes"], turn.is_last)
 
-    def turns(self) -> Iterator[tuple[int, CachedClient, Tensor, bool, bool]]:
-        """Yield epoch, client, ids, whether a client's turn begins, and whether the epoch ends."""
+    def turns(self) -> Iterator[_Turn]:
+        """All turns of the run, from its beginning."""
         for epoch in range(self.num_epochs):
             for client in self.clients:
                 rows = list(client.data.rows(epoch))
                 for number, ids in enumerate(rows):
-                    ends = client is self.clients[-1] and number == len(rows) - 1
-                    yield epoch, client, ids, number == 0, ends
+                    is_last = client is self.clients[-1] and number == len(rows) - 1
+                    yield _Turn(epoch, client, ids, number == 0, is_last)
 
     def hand_on(self, alice: Party, channel: Channel) -> None:
         """Send her the newest bottom, if hers is older."""
-        at = self.at
-        if at.version_of[alice.name] < at.version:
-            holder = next(c.party for c in self.clients if c.party.name == at.holder)
+        bookmark = self.bookmark
+        if bookmark.version_of[alice.name] < bookmark.version:
+            holder = next(c.party for c in self.clients if c.party.name == bookmark.holder)
             alice.load_weights(channel.send(holder.name, alice.name, "model", holder.weights()))
-            at.version_of[alice.name] = at.version
+            bookmark.version_of[alice.name] = bookmark.version
 
     def end_of_period(self, step: int, nbytes: int, epoch_ends: bool) -> Record:
         """At the end of a period the gate decides about the next one."""
-        losses, every = self.at.losses, self.gate.every
+        losses, every = self.bookmark.losses, self.gate.every
         if not (epoch_ends if every is None else len(losses) == every):
             return {}
         mean = sum(losses) / len(losses)
         ask(self.gate, Progress(step, mean, nbytes))
-        self.at.losses = []
+        self.bookmark.losses = []
         return {"checked_loss": mean}

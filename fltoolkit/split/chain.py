@@ -1,7 +1,7 @@
 """Split learning: how parties that each hold a part of one network train it together.
 
 Every topology is a short function that follows its figure; all data between two parties is sent
-through a `Channel`. Not here: what one party does alone (party.py).
+through a `Channel`. Not here: what one party does alone (fltoolkit/party.py).
 Notebook 01 derives `split_step`, notebooks 02 and 02b the rest.
 """
 
@@ -30,9 +30,10 @@ def split_step(
 ) -> float:
     """One training step of a network cut into a chain of parties; returns the batch's loss.
 
-    1. each party computes its part and sends the activations on
-    2. the last party computes the loss and learns
-    3. the gradient of each cut is sent back, as far as there are parties that learn from it
+    1. each party computes its part (`Party.forward`) and sends the activations on
+    2. the last party computes the loss and takes its optimizer's step (`Party.loss_and_grad`)
+    3. the gradient of each cut is sent back, as far as there are parties that learn from it, and
+       each of them takes its step (`Party.backward`)
 
     Two parties are vanilla SplitNN, more are a multi-hop chain. If the first and the last have
     the same name, the chain is U-shaped: features and labels never leave that owner. With the

@@ -22,7 +22,7 @@ class State(str, Enum):
 
     A = "A"  # activations up, gradients down: both parties learn
     B = "B"  # activations up only: the label party learns and renews its cache
-    C = "C"  # nothing: the label party learns from its cache
+    C = "C"  # neither of them: the label party learns from its cache
 
 
 class Progress(NamedTuple):
