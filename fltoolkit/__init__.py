@@ -3,8 +3,8 @@
 How much accuracy does a byte buy? This is the small package on which the others stand. Read it in
 this order; a room is a folder whose own docstring names its files:
 
-    shapes      shapes in annotations
-    arrays      numpy arrays and pandas tables become tensors
+    shapes      shapes in annotations; can be skipped at first
+    arrays      numpy arrays and pandas tables become tensors; can be skipped at first
     trees       arithmetic on dict[str, Tensor]
     wire        a tree becomes bytes and back: the documented frame
     codecs      a room: how a message becomes shorter
@@ -26,6 +26,7 @@ this order; a room is a folder whose own docstring names its files:
     plots       a room: figures of histories, channels and partitions
     cli         finds the commands that the packages offer to ``fltoolkit``
 
+docs/architecture.md walks along a step and a round; docs/glossary.md has the words of the course.
 Beside it, in the same wheel: `fltoolkit_research` (experiments, more codecs and protocols),
 `fltoolkit_engines` (other systems), `fltoolkit_grading` (assignments), `fltoolkit_contest` (the
 megabyte cup) and `fltoolkit_course` (questions, labs and panels of the notebooks).

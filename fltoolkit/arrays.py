@@ -18,9 +18,9 @@ Array = NDArray[Any]
 def as_tensor(what: str, values: Any) -> Tensor:
     """The values as a tensor: float64 in torch's default float, whole numbers in int64.
 
-    Takes numpy arrays and numbers, pandas tables and columns (whatever has ``to_numpy``), and plain
-    numbers. A tensor stays the object that it is. Raises TypeError, which begins with ``what``, for
-    values of another type.
+    Takes arrays and scalars of numpy, pandas tables and columns (whatever has ``to_numpy``), and
+    Python's numbers. A tensor stays the object that it is. Raises TypeError, which begins with
+    ``what``, for values of another type.
 
     >>> as_tensor("y", np.array([1.0, 2.0])).dtype, as_tensor("y", np.arange(3, dtype="int8")).dtype
     (torch.float32, torch.int64)

@@ -2,7 +2,7 @@
 
 Here: `SyftChannel`. Not here: owners, peers and the Drive (syft.py).
 
-The content of a message is the frame of wire.py, byte for byte; its path describes it:
+The content of a message is the frame of fltoolkit/wire.py, byte for byte; its path describes it:
 
     messages/<sender's e-mail>/<fltoolkit version>/<run>/<step>-<number>-<kind>
 

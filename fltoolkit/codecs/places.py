@@ -9,11 +9,11 @@ main entry that holds the k kept values, unchanged, so that a later stage sees o
 Beside it there are two entries of side information:
 
     "@"  which places were kept, of all n: `Indices`
-    ":"  names and shapes, written as in a frame's header (wire.py): uint8; none where the shape
-         is (n,) and the name is the main entry's own
+    ":"  names and shapes, written as in a frame's header (fltoolkit/wire.py): uint8; none where
+         the shape is (n,) and the name is the main entry's own
 
 Decoding makes a message larger: k values become n. Before the receiver allocates memory, it checks
-that its own fraction gives k of n values, and that n values are allowed (wire.py).
+that its own fraction gives k of n values, and that n values are allowed (fltoolkit/wire.py).
 """
 
 import math

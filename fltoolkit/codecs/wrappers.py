@@ -1,6 +1,7 @@
 """Codecs around a codec: one sends later what was lost, one sends small entries exactly.
 
-Not here: sending only what has changed since the last message (difference.py).
+Not here: sending only what has changed since the last message
+(fltoolkit_research/codecs/difference.py).
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
 """How the updates of a round are averaged: a mean is a function of received updates.
 
 A mean also decides how updates are sent: one by one (`Mean`), with masks (`WithMasks`), or by
-itself (`Collecting`). Not here: the arithmetic (trees.py), a mean with noise (privacy.py).
+itself (`Collecting`). Not here: the arithmetic (fltoolkit/trees.py), a mean with noise
+(fltoolkit_research/federated/privacy.py).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 Here: `Difference`, a codec around another one, for a tree that changes slowly and is sent again and
 again, such as the server's model. Not here: `ErrorFeedback`, for messages that the receiver adds up
-(wrappers.py).
+(fltoolkit/codecs/wrappers.py).
 """
 
 from collections.abc import Mapping

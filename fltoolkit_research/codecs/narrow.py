@@ -1,6 +1,6 @@
 """Whole numbers in as few bits as their range needs: labels, ids, characters.
 
-Not here: floating-point values in fewer bits (quantize.py, codebooks.py).
+Not here: floating-point values in fewer bits (fltoolkit/codecs/quantize.py, codebooks.py).
 """
 
 from dataclasses import dataclass

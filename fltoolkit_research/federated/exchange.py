@@ -2,7 +2,7 @@
 
 Each exchange takes what every worker has (a gradient, an update) and returns the mean that all of
 them hold afterwards, to the bit. Not here: what is averaged, and what is done with the mean
-(data_parallel.py, local_steps.py, decoupled_momentum.py).
+(data_parallel.py, local_steps.py).
 """
 
 from collections.abc import Mapping, Sequence

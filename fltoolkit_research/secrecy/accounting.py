@@ -1,6 +1,7 @@
 """What a run with noise promises: epsilon in words.
 
-Not here: the noise itself and its epsilon (federated/privacy.py, noisy_sum.py).
+Not here: the noise itself and its epsilon (fltoolkit_research/federated/privacy.py,
+experiments/replications/noisy_sum.py).
 """
 
 import math

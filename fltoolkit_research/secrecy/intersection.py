@@ -2,7 +2,7 @@
 
 It precedes vertical split learning, where two owners have different columns of the same people. The
 package ``openmined-psi`` computes; the messages are here. Not here: the training
-(split/vertical.py).
+(fltoolkit/split/vertical.py).
 """
 
 from collections.abc import Mapping, Sequence
