@@ -11,7 +11,7 @@ from itertools import count
 import pytest
 import warm_kernels
 
-# one torch thread: two gain little and stall on a busy machine (docs/architecture.md). It is said
+# one torch thread: two gain little and stall on a busy machine. It is said
 # before anything imports torch, which the process that only deals the tests out never does
 os.environ["OMP_NUM_THREADS"] = "1"
 # jsonschema, which nbformat imports, would compile 38 grammars of addresses in each process: 2 s
