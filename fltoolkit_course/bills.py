@@ -16,7 +16,7 @@ from typing import Any
 from fltoolkit.data.datasets import Dataset
 from fltoolkit.units import amount
 from fltoolkit_course.done import Item, Table
-from fltoolkit_research.pooled.times import times_the_data
+from fltoolkit_research.pooled.times import lossless_nbytes
 
 SAVED = Path(__file__).with_name("bill.json")
 LEAST = 1e3  # bytes at the left end of the bars
@@ -50,11 +50,9 @@ def item(what: str, record: Mapping[str, Any], data: Dataset | int, why: str, me
     score = amount(measure, float(record[measure]))
     score = score if measure == "accuracy" else f"{measure.replace('_', ' ')} {score}"
     nbytes = int(record["nbytes"])
-    if isinstance(data, int):
-        times = nbytes / data
-    else:
-        times = times_the_data(nbytes, data.x_train, data.y_train, sample=5000)
-    return Item(what, nbytes, score, float(f"{times:.3g}"), why)
+    if not isinstance(data, int):
+        data = lossless_nbytes(data.x_train, data.y_train, sample=5000)
+    return Item(what, nbytes, score, float(f"{nbytes / data:.3g}"), why)
 
 
 def saved() -> dict[str, list[Item]]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fltoolkit.codecs.stage import check_number
-from fltoolkit_research.pooled.choose import Samples
+from fltoolkit_research.pooled.protocol import Samples
 
 STEPS, LR, BATCH, RIDGE, LAYERS = 200, 0.02, 500, 1e-3, 2
 

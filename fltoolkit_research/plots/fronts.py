@@ -317,26 +317,25 @@ _THREE = (
 )
 
 
-def three_sizes(records: Record | Mapping[str, Record], ax: Axes | None = None) -> Axes:
+def three_sizes(records: Mapping[str, Record], ax: Axes | None = None) -> Axes:
     """Nominal, real and entropy bytes beside each other, for each kind and direction.
 
-    ``records`` is the last record of a run, or {name: last record}. If the real bar is shorter
-    than the entropy bar, the coder used more than the frequencies of the symbols; if it is longer,
-    the difference is headers and rounding.
+    ``records`` has the last record of each run, by name. If the real bar is shorter than the
+    entropy bar, the coder used more than the frequencies of the symbols; if it is longer, the
+    difference is headers and rounding.
 
     >>> record = {"nbytes_activations_up": 310, "nominal_activations_up": 400}
-    >>> three_sizes({**record, "entropy_activations_up": 290}).get_label()
-    'activations up: nominal 400 B, real 310 B, bound if independent 290 B'
+    >>> three_sizes({"8 bits": {**record, "entropy_activations_up": 290}}).get_label()
+    '8 bits: activations up: nominal 400 B, real 310 B, bound if independent 290 B'
     """
-    named = records if records and isinstance(next(iter(records.values())), Mapping) else None
     rows = {
-        f"{name}: {s.kind} {s.direction}" if name else f"{s.kind} {s.direction}": s
-        for name, record in (named or {"": records}).items()
-        for s in sizes_of(record)  # type: ignore[arg-type]
+        f"{name}: {s.kind} {s.direction}": s
+        for name, record in records.items()
+        for s in sizes_of(record)
     }
     if not rows:
         raise ValueError(
-            f"no sizes by kind in the records of {', '.join(named or ()) or 'this run'}: a run "
+            f"no sizes by kind in the records of {', '.join(records)}: a run "
             "that sends nothing has none; of others pass the last record of research.run(...)"
         )
     ax = ax or new_axes(width=7.5, height=1.2 + 0.55 * len(rows))

@@ -1,13 +1,12 @@
 """Send the data: the baseline of every method that trains together.
 
-    from fltoolkit_research.pooled import lossless, pool, times_the_data
+    from fltoolkit_research.pooled import beside_the_data, lossless, pool
 
 Owners send their samples to one party, without loss or in few bits, and this party trains on all of
 them: pooled or centralized training. It leaks everything, and it often sends fewer bytes than
 methods that leak less. Read the room in this order:
 
     compressors  samples as bytes: a table of their values, the smallest of four compressors
-    choose       fewer samples: random ones
     protocol     samples go through the channel, then one party trains
     times        how many times the compressed data a training has sent
 """

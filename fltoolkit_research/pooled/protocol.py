@@ -1,19 +1,22 @@
 """The protocol: owners send their samples to one party, and this party trains on all of them.
 
-Not here: how samples become bytes (lossless, shrink), which are sent (choose).
+Not here: how samples become bytes (compressors.py).
 """
 
 from collections.abc import Iterator, Mapping
 from itertools import chain, count, islice
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fltoolkit.channel import Channel
+from fltoolkit.codecs.stage import check_number
 from fltoolkit.data.batches import Batches
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party
-from fltoolkit_research.pooled.choose import Samples
+
+Samples = tuple[Tensor, Tensor]
 
 
 @checked_at_call
@@ -127,3 +130,15 @@ def _check(
     for what, value in counts.items():
         if value is not None and value < 1:
             raise ValueError(f"{what}={value}: must be at least 1")
+
+
+def at_random(x: Tensor, y: Tensor, count: int, *, seed: int) -> Samples:
+    """``count`` of the samples, drawn without repetition: (x, y). All of them if there are fewer.
+
+    >>> x, y = at_random(torch.arange(100.0)[:, None], torch.arange(100), 3, seed=0)
+    >>> x.shape, torch.equal(x[:, 0].long(), y)
+    (torch.Size([3, 1]), True)
+    """
+    check_number("count", count, 1)
+    rows = np.random.default_rng(seed).permutation(len(y))[:count]
+    return x[torch.from_numpy(rows)], y[torch.from_numpy(rows)]

@@ -35,27 +35,6 @@ def lossless_nbytes(x: Tensor, y: Tensor | None = None, *, sample: int | None = 
     return round(sum(len(lossless().encode(tree)) for tree in trees) * len(x) / len(rows))
 
 
-def times_the_data(
-    sent: Channel | int, x: Tensor, y: Tensor | None = None, *, sample: int | None = None
-) -> float:
-    """Bytes sent, divided by the bytes of the training samples without loss.
-
-    Below 1, a method sends less than the data. Above 1, sending the data would save bytes; what the
-    method offers instead is that the data stay with their owners, as far as nothing leaks
-    (`fltoolkit_research.leakage`).
-
-    Args:
-        sent: a channel, all of whose messages count, or a number of bytes.
-        x, y, sample: as for `lossless_nbytes`.
-
-    >>> x = torch.zeros(1000, 64)
-    >>> times_the_data(lossless_nbytes(x), x)
-    1.0
-    """
-    nbytes = sent.nbytes() if isinstance(sent, Channel) else sent
-    return nbytes / lossless_nbytes(x, y, sample=sample)
-
-
 def beside_the_data(sent: Channel | int, x: Tensor, y: Tensor | None = None) -> str:
     """A sentence: the bytes that were sent, and how many times the compressed samples that is.
 

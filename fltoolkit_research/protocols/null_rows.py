@@ -18,8 +18,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from fltoolkit.channel import Channel
 from fltoolkit.party import Party
-from fltoolkit_research.pooled.choose import at_random
-from fltoolkit_research.pooled.protocol import pool
+from fltoolkit_research.pooled.protocol import at_random, pool
 from fltoolkit_research.protocol import (
     COUNT,
     FLAG,

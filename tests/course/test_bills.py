@@ -12,7 +12,7 @@ from fltoolkit_course import bills
 from fltoolkit_course.bills import Bill, Item, item
 from fltoolkit_course.done import FILE
 from fltoolkit_course.notebook import Notebook
-from fltoolkit_research.pooled.times import times_the_data
+from fltoolkit_research.pooled.times import lossless_nbytes
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 X, Y = torch.arange(640.0).reshape(10, 64), torch.arange(10)
@@ -48,7 +48,7 @@ def test_the_bill_grows_and_lacks_what_comes_later(folder: Path) -> None:
 def test_a_line_says_bytes_result_and_times_the_data() -> None:
     line = item("a run", {"nbytes": 123_456, "accuracy": 0.9712}, DATA, "", "accuracy")
     assert (line.nbytes, line.score) == (123_456, "97.1 %")
-    assert math.isclose(line.times, times_the_data(123_456, X, Y), rel_tol=0.006)
+    assert math.isclose(line.times, 123_456 / lossless_nbytes(X, Y), rel_tol=0.006)
     of_text = item("words", {"nbytes": 3000, "test_loss": 1.5}, 1000, "", "test_loss")
     assert (of_text.score, of_text.times) == ("test loss 1.5", 3.0)
 

@@ -49,8 +49,3 @@ def test_a_damaged_file_is_trained_again(tmp_path):
     again = pretrained(TEXT, num_steps=5, **SMALL, folder=tmp_path)
     assert path.read_bytes() == whole
     assert torch.equal(again[0].what.weight, good[0].what.weight)
-
-
-def test_a_step_at_least(tmp_path):
-    with pytest.raises(ValueError, match="num_steps=0"):
-        pretrained(TEXT, num_steps=0, folder=tmp_path)

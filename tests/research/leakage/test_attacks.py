@@ -174,15 +174,6 @@ def test_auc_by_counting_pairs():
     assert auc(scores, positive) == pytest.approx(1 - auc(-scores, positive))
 
 
-def test_auc_refuses():
-    with pytest.raises(ValueError, match="scores holds NaN"):
-        auc(torch.tensor([0.1, float("nan")]), torch.tensor([True, False]))
-    with pytest.raises(ValueError, match="0 of 3 samples are positive"):
-        auc(torch.zeros(3), torch.zeros(3).bool())
-    with pytest.raises(ValueError, match="pass a bool for each"):
-        auc(torch.zeros(3), torch.zeros(3))
-
-
 def test_the_rare_class_has_the_longer_gradients():
     # g = (p - y) w with p about 0.1, as after a few steps on labels of which a tenth is positive
     y = (torch.arange(200) % 10 == 0).long()

@@ -127,13 +127,3 @@ def test_mistakes_are_told(change, message):
     how = {**how, "seed": 0, **change}
     with pytest.raises(ValueError, match=message):
         train_token_decoder(how.pop("h"), how.pop("tokens"), **how)
-
-
-def test_widths_and_positions_must_fit():
-    h = torch.zeros(2, PLACES, WIDTH)
-    with pytest.raises(ValueError, match="widths, must be equal"):
-        nearest_tokens(h, torch.zeros(TOKENS, 3))
-    with pytest.raises(ValueError, match="2 positions for 9 places"):
-        nearest_tokens(h, table(), positions=torch.zeros(2, WIDTH))
-    with pytest.raises(ValueError, match="known is empty"):
-        unigram_guess(windows(), windows()[:0], num_tokens=TOKENS)

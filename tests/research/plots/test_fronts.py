@@ -94,9 +94,9 @@ def test_pictures_say_their_numbers():
     assert "cheap: 70.00 % for 210 B (front)" in summary(ax)
     assert "worse: 90.00 % for 3.0 kB" in summary(ax)
     assert ax.get_xlabel() == "all bytes sent [kB], logarithmic"
-    ax = research_plots.three_sizes(CHEAP[0].history[-1])
-    assert "update up: nominal 400 B, real 200 B, bound if independent 5 B" in summary(ax)
-    research_plots.three_sizes({"a": CHEAP[0].history[-1], "b": DEAR[0].history[-1]})
+    both = {"a": CHEAP[0].history[-1], "b": DEAR[0].history[-1]}
+    ax = research_plots.three_sizes(both)
+    assert "a: update up: nominal 400 B, real 200 B, bound if independent 5 B" in summary(ax)
     ax = research_plots.over_seconds({"cheap": [r.history for r in CHEAP]}, rate=100, latency=0.1)
     assert ax.get_xlabel() == "seconds [s]"
     assert all(
@@ -104,7 +104,7 @@ def test_pictures_say_their_numbers():
     )
     for wrong in (
         lambda: research_plots.pareto([FAILED]),
-        lambda: research_plots.three_sizes({"step": 1}),
+        lambda: research_plots.three_sizes({"a": {"step": 1}}),
     ):
         with pytest.raises(ValueError, match=r"run a sweep|research\.run"):
             wrong()
