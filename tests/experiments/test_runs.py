@@ -10,13 +10,9 @@ from experiments import runs
 from experiments.runs import (
     STORED,
     Page,
-    accuracies,
-    differences,
-    factor_of,
     fill,
     put_between,
     read,
-    rows_of,
     sweep,
 )
 
@@ -92,14 +88,3 @@ def test_workers_find_what_one_process_finds(tmp_path):
     sweep(partial(train, device="cpu"), jobs, tmp_path / "two", workers=2)
     one, two = read(tmp_path / "one"), read(tmp_path / "two")
     assert {k: r["curve"] for k, r in one.items()} == {k: r["curve"] for k, r in two.items()}
-
-
-def test_rows_and_words_by_hand():
-    results = {f"digits-{seed}": run("digits", Setting(), seed) for seed in (0, 2)}
-    ((_, runs),) = rows_of("digits", [Setting()], results)
-    assert list(runs) == [0, 2]
-    assert rows_of("mnist", [Setting()], results) == []
-    assert accuracies(runs) == "51.00 [38.29, 63.71]"
-    assert differences(runs, {2: {"accuracy": 0.5}}) == pytest.approx([2])
-    assert factor_of(runs, {0: {"nbytes": 4000}}) == 2
-    assert factor_of(runs, {}) == 0

@@ -151,10 +151,3 @@ def test_the_law_predicts_the_side_of_each_stored_run():
     assert len(rows) >= 8
     assert all(row.endswith("| yes |") for row in rows)
     assert min(times) < 1 < max(times)
-
-
-def test_averaging_reached_what_sent_pictures_bring():
-    seeds = {0: [[10, 0.2], [20, 0.5]], 1: [[10, 0.5], [30, 0.6]]}
-    runs = [{"kind": "Sent", "seed": s, "accuracy": 0.5, "nbytes": 100} for s in seeds]
-    assert report.as_good(runs, seeds) == ("0.000 [-0.000, 0.000]", "7.5 [-24.3, 39.3]")
-    assert report.as_good([{**runs[0], "accuracy": 0.9}], seeds) == ("not reached", "")
