@@ -5,6 +5,7 @@ A new codec is added here, once. (stored_runs.py has those whose bytes are kept.
 
 from typing import Any
 
+from experiments.replications.dgc import DGC
 from experiments.replications.lowrank import PowerSGD
 from experiments.replications.zstandard import Zstd
 from fltoolkit.codecs import (
@@ -25,7 +26,6 @@ from fltoolkit.codecs import (
 from fltoolkit.codecs.base import walk
 from fltoolkit.codecs.stage import Stage
 from fltoolkit_research.codecs import (
-    DGC,
     DRIVE,
     EDEN,
     QSGD,

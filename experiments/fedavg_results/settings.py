@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from experiments.replications.dgc import DGC
 from experiments.runs import digest
 from fltoolkit import pack
 from fltoolkit.codecs import Codec, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.trees import Tree
-from fltoolkit_research.codecs import DGC, QSGD, STC, ContextEntropy, Difference
+from fltoolkit_research.codecs import QSGD, STC, ContextEntropy, Difference
 
 BATCH_SIZE, COHORT = 10, 0.1  # B and C of the paper
 CHOSEN_ON, SEEDS = (10,), (0, 1, 2)  # where settings were chosen, and where they are confirmed

@@ -21,7 +21,7 @@ from experiments.pareto.settings import (
     TASKS,
     experiments,
 )
-from experiments.replications import distill, jpeg, shrink
+from experiments.replications import dgc, distill, jpeg, shrink
 from experiments.runs import Runs, differences, gain_of, gain_words, share_ci, write_between
 from experiments.tables import markdown
 from fltoolkit import plots
@@ -50,7 +50,7 @@ REFERENCES = {BASELINE_FEDERATED, BASELINE_SPLIT, "SplitFed, Float8", SEND, ONE_
 SAME = ", as IID"
 """A row of runs whose owners had other samples: the receiver got the same ones."""
 CURVE = ("round", "nbytes", "accuracy")  # of each record; of the last one all is kept
-MODULES = (distill, jpeg, shrink)
+MODULES = (dgc, distill, jpeg, shrink)
 """Where what is stored has names that are not those of the package."""
 Parts = dict[tuple[str, str], list[Result]]  # by data and "IID" or "non-IID"
 

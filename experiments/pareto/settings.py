@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from experiments.null_rows import COMMONEST, MODEL_BACK, ONE_BIT, SEND, UNTRAINED, bits, sent_in
+from experiments.replications.dgc import DGC
 from experiments.replications.distill import distilled, prototypes
 from experiments.replications.jpeg import Jpeg
 from experiments.replications.shrink import Shrink
@@ -16,7 +17,6 @@ from fltoolkit.codecs import Codec, ErrorFeedback, Float8, Only, Pipeline, Quant
 from fltoolkit.split import AlwaysA, BudgetGate, FreezeAfter, LossGate, Periodic
 from fltoolkit_research import Experiment, num_steps
 from fltoolkit_research.codecs import (
-    DGC,
     QSGD,
     STC,
     ContextEntropy,

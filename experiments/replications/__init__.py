@@ -10,6 +10,7 @@ Each is one file, which stands on the package as a file of your own would. Not i
     local_loss  split learning in which no gradient comes back
     asynchronous  servers that do not wait for a round: FedAsync, FedBuff
     shared_places  fewer values in secret sums: random places, a table of sums
+    dgc         top-k whose memory holds momentum, too
     moments     the moments of the workers' optimizers, averaged less often than the weights
     gossip      no server: a random partner, or a few random values of all, averaged
     decoupled_momentum  momentum of which only the fast part is sent

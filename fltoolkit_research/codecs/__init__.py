@@ -5,7 +5,7 @@ Read them in any order; each file stands alone.
     scales      quantizers around zero with a scale
     codebooks   quantizers whose levels follow the data
     rotate      a random rotation before quantization
-    sparsifiers relatives of top-k: random places, signs only, momentum for what waits
+    sparsifiers relatives of top-k: random places, signs only
     same_mask   gradients at the places of the activations that they answer
     narrow      whole numbers in as few bits as their range needs
     contexts    symbols and places by what rows, columns and neighbours say of them

@@ -13,7 +13,6 @@ from .same_mask import SameMaskChannel as SameMaskChannel
 from .scales import QSGD as QSGD
 from .scales import Sign as Sign
 from .scales import Ternary as Ternary
-from .sparsifiers import DGC as DGC
 from .sparsifiers import STC as STC
 from .sparsifiers import RandomK as RandomK
 from .sparsifiers import RandTopK as RandTopK

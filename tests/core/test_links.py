@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from experiments.replications.asynchronous import AsyncServer, fedasync
+from experiments.replications.dgc import DGC
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Codec, ErrorFeedback, Identity, Only, Pipeline, Quantize, TopK
 from fltoolkit.data import Batches
@@ -17,7 +18,7 @@ from fltoolkit.party import Party
 from fltoolkit.split import train_relay, train_splitfed
 from fltoolkit.testing import normal
 from fltoolkit.wire import pack, unpack
-from fltoolkit_research.codecs import DGC, STC, Difference, RandomK
+from fltoolkit_research.codecs import STC, Difference, RandomK
 
 H = {"h": torch.arange(6.0).reshape(2, 3)}
 

@@ -5,11 +5,12 @@ import sys
 import pytest
 from torch import nn
 
+from experiments.replications import dgc
 from fltoolkit.codecs import ErrorFeedback, Float8, Only, Pipeline, Quantize, TopK
 from fltoolkit.codecs.stage import Parts, Stage
 from fltoolkit.split import BudgetGate, Decay, LossGate
 from fltoolkit_research import Experiment, build, run
-from fltoolkit_research.codecs import DGC, ContextEntropy, Difference
+from fltoolkit_research.codecs import ContextEntropy, Difference
 from fltoolkit_research.text import read_call, text_of
 
 SMALL = {"num_samples": 200, "rounds": 1}
@@ -20,7 +21,7 @@ SMALL = {"num_samples": 200, "rounds": 1}
     [
         Pipeline(Quantize(4, stochastic=True, per=256), ContextEntropy()),
         ErrorFeedback(Only(Pipeline(TopK(0.01), Float8()), min_size=7)),
-        Pipeline(DGC(0.01, warmup=(0.25, 0.0625))),
+        Pipeline(dgc.DGC(0.01, warmup=(0.25, 0.0625))),
         Difference(Pipeline(Quantize(4), ContextEntropy())),
         LossGate(0.1, every=3, schedule=Decay(0.9)),
         BudgetGate(10**6, 100, pace=0.5),
@@ -28,7 +29,7 @@ SMALL = {"num_samples": 200, "rounds": 1}
     ids=lambda thing: type(thing).__name__,
 )
 def test_what_repr_writes_is_read_back(thing):
-    assert repr(build(repr(thing))) == repr(thing)
+    assert repr(build(repr(thing), [dgc])) == repr(thing)
 
 
 @pytest.mark.parametrize(

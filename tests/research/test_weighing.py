@@ -5,11 +5,12 @@ import json
 import pytest
 import torch
 
+from experiments.replications.dgc import DGC
 from fltoolkit.codecs import Codec, ErrorFeedback, Identity, Only, Pipeline, Quantize, TopK
 from fltoolkit.plots.style import summary
 from fltoolkit.wire import pack, unpack
 from fltoolkit_research import WeighingChannel, sizes_of
-from fltoolkit_research.codecs import DGC, ContextEntropy, Difference, SameMask, SameMaskChannel
+from fltoolkit_research.codecs import ContextEntropy, Difference, SameMask, SameMaskChannel
 from fltoolkit_research.plots import three_sizes
 
 

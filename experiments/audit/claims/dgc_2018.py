@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from experiments.audit.claim import Claim, Runs, judge_saving
 from experiments.audit.stored import method
+from experiments.replications.dgc import DGC
 from fltoolkit.codecs import Pipeline
-from fltoolkit_research.codecs import DGC, ContextEntropy
+from fltoolkit_research.codecs import ContextEntropy
 
 FLOAT32 = method("FedAvg, float32")
 CODEC = Pipeline(DGC(0.001, momentum=0.5, warmup=(0.25, 0.06, 0.016, 0.004)), ContextEntropy())

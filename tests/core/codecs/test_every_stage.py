@@ -7,6 +7,7 @@ import pytest
 import torch
 from every_codec import CODECS
 
+from experiments.replications.dgc import DGC
 from experiments.replications.lowrank import PowerSGD, Subspace
 from fltoolkit.codecs import Float8, Quantize, TopK
 from fltoolkit.codecs.base import walk
@@ -14,7 +15,6 @@ from fltoolkit.codecs.sparse import Sparse
 from fltoolkit.codecs.stage import Stage, Symbols, side
 from fltoolkit.testing import normal
 from fltoolkit_research.codecs import (
-    DGC,
     DRIVE,
     EDEN,
     QSGD,

@@ -11,6 +11,7 @@ import pytest
 import torch
 from every_codec import PIPELINES, for_conformance
 
+from experiments.replications.dgc import DGC
 from experiments.replications.lowrank import PowerSGD
 from experiments.replications.zstandard import Zstd
 from fltoolkit.cli import main
@@ -31,7 +32,6 @@ from fltoolkit.testing import Conformance, normal
 from fltoolkit.trees import masked_mean
 from fltoolkit.wire import WireError, pack, unpack
 from fltoolkit_research.codecs import (
-    DGC,
     QSGD,
     STC,
     BFloat16,

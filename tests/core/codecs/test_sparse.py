@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from experiments.replications.dgc import DGC
 from fltoolkit.codecs import Pipeline, PlainTopK, TopK, places
 from fltoolkit.codecs.places import largest
 from fltoolkit.codecs.stage import Indices, Symbols, side
 from fltoolkit.testing import normal
 from fltoolkit.trees import masked_mean, weighted_mean
 from fltoolkit.wire import WireError
-from fltoolkit_research.codecs import DGC, STC, RandomK, RandTopK
+from fltoolkit_research.codecs import STC, RandomK, RandTopK
 
 STAGES = [
     TopK(0.1),

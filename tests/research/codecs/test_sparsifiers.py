@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from fltoolkit.codecs import Pipeline, PlainTopK
 from fltoolkit.codecs.stage import Symbols, side
 from fltoolkit.testing import normal
-from fltoolkit_research.codecs import DGC, STC, RandomK, RandTopK
+from fltoolkit_research.codecs import STC, RandomK, RandTopK
 from fltoolkit_research.codecs.sparsifiers import largest_in_rows, random_places
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 1e-45, -1e-45, 1e-39, 3e38, -3e38]
@@ -130,7 +130,7 @@ def test_rand_topk_is_plain_in_evaluation():
     assert torch.equal(received, torch.zeros_like(h).scatter(1, best, h.gather(1, best)))
 
 
-# --------------------------------------------------------------------------- STC and DGC
+# --------------------------------------------------------------------------------- STC
 
 
 def test_stc_by_hand():
@@ -151,40 +151,10 @@ def test_stc_keeps_zeros_zero(x):
     assert STC(0.75).masks(parts, {})["w"].sum() == 3
 
 
-@pytest.mark.parametrize("scope", ["model", "tensor"])
-def test_dgc_equals_the_paper_s_loop(scope):
-    stage = DGC(0.1, momentum=0.8, warmup=(0.5, 0.25), scope=scope)
-    shapes = [(4, 10), (30,)]
-    u, v = torch.zeros(70), torch.zeros(70)
-    ranges = [(0, 70)] if scope == "model" else [(0, 40), (40, 70)]
-    for step, fraction in enumerate([0.5, 0.25, 0.1, 0.1, 0.1]):
-        tree = tree_of(*shapes, seed=step)
-        received = stage.undo(stage.apply(tree))
-        sent = torch.zeros(70)
-        for i in range(70):
-            u[i] = 0.8 * u[i] + flat(tree)[i]
-            v[i] = v[i] + u[i]
-        for start, stop in ranges:
-            by_size = sorted(range(start, stop), key=lambda i: -abs(v[i]))
-            for i in by_size[: round(fraction * (stop - start))]:
-                sent[i], u[i], v[i] = v[i], 0, 0
-        assert torch.allclose(flat(received), sent, atol=1e-6)
-        assert torch.allclose(flat(stage.u), u, atol=1e-6)
-        assert torch.allclose(flat(stage.v), v, atol=1e-6)
-    assert stage.state_dict()["messages"] == 5
-    with pytest.raises(ValueError, match=r"'w1' has shape \(31,\), its momentum \(30,\)"):
-        stage.apply({"w1": torch.ones(31)})
-
-
 def test_nothing_grows_infinite():
     tree = {"w": torch.tensor([3e38, -3e38, 1.0])}
     stage = RandomK(0.3)
     assert all(bool(stage.undo(stage.apply(tree))["w"].isfinite().all()) for _ in range(9))
-    stage = DGC(0.3)
-    stage.apply(tree)
-    with pytest.raises(ValueError, match=r"'w': what waited grew infinite"):
-        stage.apply(tree)
-    assert bool(stage.v["w"].isfinite().all())
 
 
 def test_random_places_are_read_from_the_message_whatever_seed_the_reader_has():
