@@ -72,7 +72,7 @@ class Bill:
         self.lines = lines
 
     def __repr__(self) -> str:
-        return repr(Table("The bill", [""] * 5, [_words(*line) for line in self.lines]))
+        return repr(Table("The bill", [""] * 5, [_words(n, item) for n, item, _ in self.lines]))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         """HTML, text, and in the metadata what the newest notebook has added, for `saved`."""
@@ -103,19 +103,17 @@ class Bill:
             f'<div style="background:{"#D55E00" if newest else "#0072B2"};height:.7em;'
             f'width:{width}em"></div>'
         )
-        number, what, sent, score, times = map(html.escape, _words(number, item, own))
+        number, what, sent, score, times = map(html.escape, _words(number, item))
         why = f'<br><span style="font-weight:normal;opacity:.8">{html.escape(item.why)}</span>'
         cells = (number, what + why * bool(item.why), sent, bar, score, times.split(" ")[0])
-        styles = [
-            f"text-align:left;white-space:{'normal' if k == 1 else 'nowrap'}" for k in range(6)
-        ]
-        row = "".join(
-            f'<td style="{each}">{cell}</td>' for each, cell in zip(styles, cells, strict=True)
-        )
+        row = ""
+        for place, cell in enumerate(cells):
+            space = "normal" if place == 1 else "nowrap"
+            row += f'<td style="text-align:left;white-space:{space}">{cell}</td>'
         return f'<tr style="{style}">{row}</tr>'
 
 
-def _words(number: str, item: Item, own: bool) -> Sequence[str]:
+def _words(number: str, item: Item) -> Sequence[str]:
     times = f"{item.times:,.12g} times the data"
     return number, item.what, amount("nbytes", item.nbytes), item.score, times
 

@@ -114,11 +114,7 @@ def _samples(samples: Sequence[Sample], left: float, top: float) -> Iterator[Mar
 
 
 def _in_one_line(text: str) -> str:
-    r"""The beginning of a text, with signs for what ends a line or cannot be seen.
-
-    >>> _in_one_line("The first.\nThe\tnext")
-    'The\xa0first.↵The·next'
-    """
+    r"""The beginning of a text, with signs for what ends a line or cannot be seen."""
     signs = {"\n": "↵", " ": "\xa0"}  # SVG draws several plain spaces as one
     return "".join(signs.get(c, c if c.isprintable() else "·") for c in text[:_LETTERS])
 

@@ -38,13 +38,6 @@ class Panel:
     ``controls`` holds the widgets by the lab's settings, ``buttons`` by name: start, pause, step,
     stop, reset, script. Moving a widget calls ``lab.set``, and ``lab.set`` from another cell moves
     the widget.
-
-    >>> from fltoolkit_course.labs.threshold import ThresholdLab
-    >>> lab = ThresholdLab(num_epochs=1)
-    >>> panel = Panel(lab)
-    >>> panel.controls["bits_up"].value = 8  # as a reader moves the slider
-    >>> lab.values["bits_up"], sorted(panel.buttons)
-    (8, ['pause', 'reset', 'script', 'start', 'step', 'stop'])
     """
 
     def __init__(self, lab: Lab):

@@ -140,11 +140,7 @@ class Axes(NamedTuple):
 
 
 def _around(low: float, high: float) -> tuple[float, float]:
-    """Round limits around two values, which move seldom while the values change a little.
-
-    >>> _around(1.63, 3.42)
-    (1.5, 3.5)
-    """
+    """Round limits around two values, which move seldom while the values change a little."""
     unit = 10.0 ** math.floor(math.log10((high - low) or abs(high) or 1)) / 2
     below, above = math.floor(low / unit) * unit, math.ceil(high / unit) * unit
     return below, max(above, below + unit)

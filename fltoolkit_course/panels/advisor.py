@@ -91,11 +91,6 @@ class AdvisorPanel:
 
     Write it as the last line of a cell. ``num_clients`` and ``settings`` are the first positions of
     the sliders. ``sliders`` holds them by name, and ``comparison`` is the present answer.
-
-    >>> panel = AdvisorPanel(num_clients=10, cut_width=640)
-    >>> panel.sliders["num_clients"].value = 1000  # as if the slider were moved
-    >>> panel.comparison == compare_bytes(1000)
-    True
     """
 
     def __init__(self, num_clients: int = 100, **settings: Any):
@@ -148,11 +143,11 @@ class AdvisorPanel:
 
     def _lines(self) -> dict[str, list[tuple[float, float]]]:
         """Bytes per client against the number of clients, for both methods and the data."""
-        shown = [compare_bytes(**{**self.settings, "num_clients": clients}) for clients in _CLIENTS]
+        shown = {k: compare_bytes(**{**self.settings, "num_clients": k}) for k in _CLIENTS}
         return {
-            "split": [(k, c.split_nbytes) for k, c in zip(_CLIENTS, shown, strict=True)],
-            "federated": [(k, c.federated_nbytes) for k, c in zip(_CLIENTS, shown, strict=True)],
-            "the data": [(k, c.data_nbytes) for k, c in zip(_CLIENTS, shown, strict=True)],
+            "split": [(k, found.split_nbytes) for k, found in shown.items()],
+            "federated": [(k, found.federated_nbytes) for k, found in shown.items()],
+            "the data": [(k, found.data_nbytes) for k, found in shown.items()],
         }
 
     def _marks(self) -> dict[float, str]:

@@ -87,10 +87,6 @@ class Playground:
 
     Args:
         bits: where the slider starts; one of 1, 2, 3, 4, 6, 8, 16 and 32.
-
-    >>> panel = Playground(bits=8)
-    >>> panel.sentence  # nothing was trained yet: one digit of ten is right by chance
-    '8 bits for each number: 0 B sent, 10.0 % of new digits read'
     """
 
     def __init__(self, bits: int = 32):

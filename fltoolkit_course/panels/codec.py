@@ -57,13 +57,6 @@ class CodecPanel:
 
     Write it as the last line of a cell. ``tensor`` is one tensor, or {name: tensor} to choose from.
     ``controls`` holds the sliders by name, and ``report`` says what was found.
-
-    >>> import torch
-    >>> panel = CodecPanel(torch.linspace(0, 1, 800))
-    >>> four_bits = panel.report.real_bits
-    >>> panel.controls["bits"].value = 8  # as if the slider were moved
-    >>> round(panel.report.real_bits - four_bits, 1)
-    4.0
     """
 
     def __init__(self, tensor: Tensor | Mapping[str, Tensor]):

@@ -22,17 +22,6 @@ def describe_point(results: Iterable[Result], name: str) -> str:
     """One setting as text: its result, its ledger, and the code that runs it again.
 
     Raises KeyError, which lists the settings, if ``name`` is none of them.
-
-    >>> from fltoolkit.history import History
-    >>> from fltoolkit_research.experiment import Experiment
-    >>> record = {"accuracy": 0.9, "nbytes": 900, "nbytes_activations_up": 900}
-    >>> run = Result(Experiment(name="plain"), History([record]), "", 1.0)
-    >>> print(describe_point([run], "plain").partition("\\nfrom")[0])
-    plain: 90.00 % for 900 B, 1 seed, on the front
-    <BLANKLINE>
-    ledger of the first seed       nominal        real  if independent
-    activations up                       -       900 B               -
-    <BLANKLINE>
     """
     results = list(results)
     found = {point.name: point for point in points(results)}

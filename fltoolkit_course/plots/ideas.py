@@ -21,11 +21,7 @@ _FOLDER = files("fltoolkit_course.plots") / "pictures"
 
 @dataclass(frozen=True)  # of a tuple, IPython would print the values below the picture
 class Idea:
-    """A drawing of an idea. As the last line of a notebook's cell it shows itself.
-
-    >>> draw("cut").png[1:4]
-    b'PNG'
-    """
+    """A drawing of an idea. As the last line of a notebook's cell it shows itself."""
 
     png: bytes  # drawn with 1.5 dots per pixel
     title: str  # the drawing in a sentence, for screen readers
