@@ -121,46 +121,6 @@ def test_sliders_change_the_answer_and_the_picture_also_in_a_page_loaded_anew(
     again.screenshot("panel_loaded_anew")
 
 
-def test_at_200_percent_zoom_nothing_is_cut_off(
-    notebook: Notebook, page: Any, folder: Path
-) -> None:
-    """A window of 1280 pixels at 200 % has room for 640: live curves and panels shrink."""
-    (folder / "seen").unlink(missing_ok=True)
-    page.set_viewport_size({"width": 640, "height": 500})
-    notebook.run_cell(2)
-    area = notebook.show(2)
-    notebook.ask("panel._picture.rests_after = 3600")
-    area.get_by_role("slider").first.focus()
-    page.keyboard.press("ArrowRight")
-    assert fits(area.locator("svg[role=img]").first)
-    notebook.run_all()
-    area = notebook.show(0)
-    live = area.locator("svg[role=img]").first
-    live.wait_for()
-    assert fits(live)
-    notebook.screenshot("watch_at_200_percent")
-    (folder / "seen").touch()
-    notebook.wait_until_idle()
-    assert fits(area.locator("img").first)
-
-
-def fits(picture: Any) -> bool:
-    """Whether a picture is as wide as what it lies in, or narrower, and wide enough to be read.
-
-    A live one is replaced by the next all the time: one that is gone already is not measured.
-    """
-    for _ in range(20):
-        found = picture.evaluate(
-            """picture => { if (!picture.isConnected) return null;
-                            const own = picture.getBoundingClientRect().width;
-                            const around = picture.parentElement.clientWidth;
-                            return 250 < own && own <= around + 1; }"""
-        )
-        if found is not None:
-            return bool(found)
-    raise AssertionError("no picture stayed long enough to be measured")
-
-
 COURSE = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
 STARTS_AT_ONCE = "00_start_here.ipynb"
 LIVE = ".jp-OutputArea svg[role=img]"

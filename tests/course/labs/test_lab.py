@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from course.labs.few_digits import (
-    DATA,
     SECONDS,
     assert_repeated,
     by_script,
@@ -146,15 +145,6 @@ def test_a_failed_run_can_be_done_again_up_to_its_failure() -> None:
     assert 0 < len(lab.current.history) < 46
     assert "break  # FloatingPointError: party 'bob'" in lab.script()
     assert by_script(lab)["history"] == lab.current.history
-
-
-def test_data_of_your_own_stay_yours() -> None:
-    lab = small(3)
-    assert lab.run().training.total == 24
-    assert "load(" not in lab.script()
-    with pytest.raises(NameError, match="data"):
-        exec(lab.script(), {"__name__": "a script"})
-    assert by_script(lab, DATA)["history"] == lab.current.history
 
 
 def test_wrong_settings_say_what_is_right() -> None:

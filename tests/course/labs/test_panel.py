@@ -184,16 +184,6 @@ def test_svg_while_it_moves_and_png_at_rest(
 
 
 @pytest.mark.later
-def test_a_run_in_the_cell_ends_with_its_picture(lab: ThresholdLab, screen: Screen) -> None:
-    short = ThresholdLab(num_epochs=2, cut=2)
-    short.run(10)
-    short._ipython_display_()
-    short.run()
-    assert screen.kinds().endswith("P")
-    assert "run 1 finished, step 46 of 46" in screen.pictures[-1]["text/plain"]
-
-
-@pytest.mark.later
 def test_what_cannot_be_drawn_does_not_end_the_training(
     lab: ThresholdLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

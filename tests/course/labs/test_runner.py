@@ -262,18 +262,6 @@ def test_a_plain_run_here_and_now() -> None:
     assert len(settled(runner).history) == 9
 
 
-def test_an_interrupted_plain_run_keeps_its_records() -> None:
-    def interrupted() -> Iterator[Record]:
-        yield {"step": 1}
-        raise KeyboardInterrupt
-
-    runner = Runner(interrupted())
-    with pytest.raises(KeyboardInterrupt):
-        runner.run()
-    assert runner.status == "stopped"
-    assert len(runner.history) == 1
-
-
 def test_a_pace_for_people_yields_to_orders() -> None:
     runner = started(counting(), seconds_per_record=3600)
     runner.pause()

@@ -94,27 +94,6 @@ def test_the_slider_trains_and_remembers(shown: list[dict[str, Any]]) -> None:
 
 @pytest.mark.later
 @pytest.mark.usefixtures("once")
-def test_a_run_that_stopped_in_words(shown: list[dict[str, Any]]) -> None:
-    """■ while the first curve grows: no traceback, and the slider works afterwards."""
-    panel, draw = Playground(bits=2), []
-
-    def interrupted(run: Any) -> None:
-        draw.append(len(run.history))
-        if draw[-1] == 3:
-            raise KeyboardInterrupt
-
-    panel.runs[2]._on_change = interrupted
-    panel._ipython_display_()
-    assert len(panel.points(2)) == 1 + 3
-    assert set(shown[-1]) == {"image/png", "text/plain"}
-    panel.slider.value = 4
-    wait(panel)
-    assert panel.runs[4].over
-    panel._picture.timer.cancel()
-
-
-@pytest.mark.later
-@pytest.mark.usefixtures("once")
 def test_the_saving_is_told_only_after_both_trainings(shown: list[dict[str, Any]]) -> None:
     panel = Playground(bits=2)
     panel._ipython_display_()
