@@ -23,7 +23,12 @@ from fltoolkit.codecs.base import Codec
 from fltoolkit.metrics import ACCURACY, Metric
 from fltoolkit.split.gates import Gate
 from fltoolkit_research import metrics, protocols
-from fltoolkit_research.protocol import Protocol, is_optimizer
+from fltoolkit_research.protocol import (
+    Protocol,
+    is_optimizer,
+    one_record_per_round,
+    tested_once,
+)
 from fltoolkit_research.text import (
     build,
     call_of,
@@ -133,6 +138,8 @@ class Experiment:
         self._check_settings()
         self._check_codecs()
         self._check_gate()
+        if self.protocol.records_per_round is one_record_per_round:
+            tested_once(self)
         self.protocol.check(self)
 
     def _check_settings(self) -> None:

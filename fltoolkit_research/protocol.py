@@ -119,18 +119,29 @@ class Protocol:
     test needs this list; its last party has the loss. A record needs "step", counted from 1, and
     the totals of ``channel.begin(...)`` or ``channel.totals(...)()``; "loss" is the mean training
     loss.
+
+    Args:
+        name: as in an experiment's file; letters, digits and _.
+        train: the function.
+        sends: the kinds of its messages, all of them: codecs may be given for these.
+        settings: its own settings by name.
+        check: raises ValueError for an experiment that it cannot run.
+        records_per_round: how many records it yields in one round, for a task.
+        together: how many messages travel at the same time, for a task; ``num_waits`` needs it.
+        flops: the work of all clients together, of the task, the step, the number of steps in each
+            state and the `ModelCost`; None: unknown, and ``client_flops`` is not recorded.
+        gated: whether it needs a gate.
     """
 
     name: str
     train: Callable[[Task, Channel], Trained]
-    sends: Sequence[str]  # the kinds of its messages: codecs may be given for these
-    settings: Mapping[str, Setting] = field(default_factory=dict)  # its settings by name
-    check: Callable[[Any], None] = anything  # raises ValueError for an experiment it cannot run
-    records_per_round: Callable[[Task], int] = one_record_per_step
-    together: Callable[[Task], int] = one_record_per_round  # messages that travel at the same time
-    # the work of all clients together, from the numbers of steps in each state; None: unknown
+    sends: Sequence[str]
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    check: Callable[[Any], None] = anything
+    records_per_round: Callable[[Task], int] = one_record_per_round
+    together: Callable[[Task], int] = one_record_per_round
     flops: Callable[[Task, int, Counter[str], Any], float] | None = None
-    gated: bool = False  # whether it needs a gate
+    gated: bool = False
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -158,7 +169,7 @@ def as_protocol(sends: Sequence[str], **how: Any) -> Callable[[Callable[..., Tra
 
     This protocol trains the whole network at the server and sends nothing:
 
-    >>> @as_protocol(sends=[], records_per_round=one_record_per_round)
+    >>> @as_protocol(sends=[])
     ... def alone(task, channel):
     ...     server = task.whole()
     ...     yield {"step": 1, **channel.totals(task.names)()}, [server]

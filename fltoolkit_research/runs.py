@@ -6,13 +6,14 @@ what a protocol is given (task), the protocols (the room protocols).
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
 from torch import nn
 
+from fltoolkit.channel import Channel
 from fltoolkit.cost import ModelCost, measure
 from fltoolkit.evaluation import evaluate
 from fltoolkit.history import History, Record
@@ -91,7 +92,9 @@ def _records(experiment: Experiment) -> Iterator[Record]:
     cost = _cost(task, cuts="activations" in protocol.sends) if protocol.flops else None
     losses: list[float] = []
     steps: Counter[str] = Counter()
-    for record, parties in protocol.train(task, channel):
+    step = 0
+    for pair in protocol.train(task, channel):
+        record, parties = _checked(experiment, pair)
         step = int(record["step"])
         steps[str(record.get("state", "A"))] += 1
         if "loss" in record:
@@ -113,6 +116,52 @@ def _records(experiment: Experiment) -> Iterator[Record]:
             row |= {f"steps_{state.lower()}": steps[state] for state in "ABC"}
         yield row
         losses = []
+    _check_end(experiment, step, per_round)
+    _check_kinds(experiment, channel)
+
+
+def _checked(experiment: Experiment, pair: Any) -> tuple[Record, Sequence[Any]]:
+    """What the protocol yielded, if it is a record and a list of parties; else ValueError."""
+    wanted = {"step", "nbytes_up", "nbytes_down", "nbytes"}
+    if isinstance(pair, tuple) and len(pair) == 2:
+        record, parties = pair
+        is_record = isinstance(record, Mapping) and wanted <= record.keys() and record["step"] >= 1
+        if is_record and isinstance(parties, Sequence) and parties:
+            return pair
+    raise ValueError(
+        f"{experiment.protocol} yielded {pair!r:.200}. A record needs `step`, counted from 1, and "
+        "`**totals()`; `loss` is the mean training loss. After it comes a list of parties, also "
+        "if it is one; the last has the loss"
+    )
+
+
+def _check_end(experiment: Experiment, step: int, per_round: int) -> None:
+    """Raise ValueError if a run ended before the last record, or went on after it."""
+    if step != experiment.rounds * per_round:
+        raise ValueError(
+            f"{experiment.protocol} ended with step {step}, and records_per_round says {per_round} "
+            f"for each of {experiment.rounds} rounds: pass records_per_round=one_record_per_round "
+            "(the default) or one_record_per_step, or a function of the task that returns the "
+            "steps of a round"
+        )
+
+
+def _check_kinds(experiment: Experiment, channel: Channel) -> None:
+    """Raise ValueError if a kind was sent without being declared, or if a codec did nothing.
+
+    A gate may keep a client silent, and so its codecs may be without work.
+    """
+    protocol = experiment.protocol
+    if strangers := {transfer.kind for transfer in channel.transfers} - set(protocol.sends):
+        raise ValueError(
+            f"{protocol} sent {', '.join(sorted(strangers))}, and sends={tuple(protocol.sends)} "
+            "does not say so: add every kind that it sends"
+        )
+    if not protocol.gated and (unused := channel.unused_codecs()):
+        raise ValueError(
+            f"{protocol} sent nothing of the kind {' and '.join(unused)}, so the codec for it did "
+            "nothing: remove it from codecs, and from `sends` a kind that is never sent"
+        )
 
 
 def num_steps(experiment: Experiment) -> int:

@@ -32,7 +32,6 @@ from fltoolkit_research.protocol import (
     FLAG,
     Protocol,
     Trained,
-    one_record_per_round,
 )
 from fltoolkit_research.task import Task
 
@@ -253,20 +252,12 @@ def _run(train: Any, task: Task, channel: Channel, **how: Any) -> Trained:
         yield record | {"step": channel.step}, [server]  # it counted inner steps
 
 
-def tested_once(experiment: Any) -> None:
-    """Raise ValueError for tests within a round, where workers have different models."""
-    if experiment.evaluations > 1:
-        raise ValueError(f"evaluations={experiment.evaluations}: it is tested once per round")
-
-
 STEPS = {"local_steps": COUNT, "keep_state": FLAG}
 NOLOCO = Protocol(
     "noloco",
     run_noloco,
     sends=("model",),
     settings=STEPS | {"group": COUNT, "lr": AMOUNT, "momentum": AMOUNT},
-    check=tested_once,
-    records_per_round=one_record_per_round,
     together=lambda task: task.num_clients,
 )
 SPARTA = Protocol(
@@ -274,7 +265,5 @@ SPARTA = Protocol(
     run_sparta,
     sends=("model", "update"),
     settings=STEPS | {"fraction": AMOUNT},
-    check=tested_once,
-    records_per_round=one_record_per_round,
     together=lambda task: task.num_clients,
 )

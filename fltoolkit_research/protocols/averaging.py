@@ -22,8 +22,6 @@ from fltoolkit_research.protocol import (
     Trained,
     as_protocol,
     is_number,
-    one_record_per_round,
-    tested_once,
 )
 from fltoolkit_research.task import Task
 
@@ -60,7 +58,6 @@ def cohort_of(task: Task) -> int:
 
 def fits(experiment: Any) -> None:
     """Raise ValueError for settings that contradict each other."""
-    tested_once(experiment)
     settings = experiment.settings
     if {"local_epochs", "local_steps"} <= settings.keys():
         raise ValueError("settings hold local_epochs and local_steps: give one of them")
@@ -107,7 +104,6 @@ def clients_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) ->
         "privacy": PRIVACY,
     },
     check=fits,
-    records_per_round=one_record_per_round,
     together=cohort_of,
     flops=clients_work,
 )

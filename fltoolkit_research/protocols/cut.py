@@ -54,10 +54,13 @@ def bottoms_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) ->
     return (3 * steps["A"] + steps["B"]) * batch * cost.flops_forward_client
 
 
+EACH_STEP: dict[str, Any] = {"records_per_round": one_record_per_step, "flops": bottoms_work}
+
+
 # ------------------------------------------------------------------- split learning, one client
 
 
-@as_protocol(AT_THE_CUT, settings=THROUGH, check=one_client, flops=bottoms_work)
+@as_protocol(AT_THE_CUT, **EACH_STEP, settings=THROUGH, check=one_client)
 def split(task: Task, channel: Channel) -> Trained:
     """One client and a server that has the labels; see `fltoolkit.split.train_split`."""
     (client,), server = task.bottoms(), task.top()
@@ -68,7 +71,7 @@ def split(task: Task, channel: Channel) -> Trained:
 # --------------------------------------------------------------- split learning, several clients
 
 
-@as_protocol(WITH_CLIENTS, settings=THROUGH, flops=bottoms_work)
+@as_protocol(WITH_CLIENTS, **EACH_STEP, settings=THROUGH)
 def relay(task: Task, channel: Channel) -> Trained:
     """Clients take turns and hand on the bottom; see `fltoolkit.split.train_relay`."""
     clients, server = {party.name: party for party in task.bottoms()}, task.top()
@@ -81,10 +84,10 @@ def relay(task: Task, channel: Channel) -> Trained:
 
 @as_protocol(
     WITH_CLIENTS,
+    **EACH_STEP,
     settings=THROUGH | {"version": COUNT},
     check=tested_once,
     together=clients_in_parallel,
-    flops=bottoms_work,
 )
 def splitfed(task: Task, channel: Channel) -> Trained:
     """Bottoms are averaged at the end of a round; see `fltoolkit.split.train_splitfed`."""
@@ -96,8 +99,8 @@ def splitfed(task: Task, channel: Channel) -> Trained:
 
 @as_protocol(
     (*WITH_CLIENTS, "control"),
+    **EACH_STEP,
     settings=THROUGH | {"moved": AMOUNT, "delta": FLAG},
-    flops=bottoms_work,
     gated=True,
 )
 def split_async(task: Task, channel: Channel) -> Trained:

@@ -236,3 +236,54 @@ def test_a_device_that_torch_does_not_know():
     with pytest.raises(ValueError, match="device='gpu': give 'cpu' or 'cuda:0'"):
         Experiment(device="gpu")
     assert Experiment(device="cpu").key == Experiment().key
+
+
+def yielding(*pairs, sends=()):
+    """A protocol of these pairs; with no message unless a kind is given."""
+
+    @as_protocol(sends=sends)
+    def ring(task, channel):
+        totals = channel.totals(task.names)
+        for pair in pairs:
+            if pair == "send":
+                channel.send("client_0", "server", "update", {"w": torch.ones(2)})
+                continue
+            record, parties = pair
+            yield {**record, **totals()}, parties(task)
+
+    return ring
+
+
+def server_of(task):
+    return [task.whole()]
+
+
+FIRST = ({"step": 1}, server_of)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "how", "complaint"),
+    [
+        (
+            yielding(FIRST),
+            {"rounds": 2},
+            "ended with step 1, and records_per_round says 1 for each",
+        ),
+        (yielding(FIRST, ({"step": 2}, server_of)), {}, "ended with step 2"),
+        (yielding(), {}, "ended with step 0"),
+        (yielding(({}, server_of)), {}, r"A record needs `step`, counted from 1, and `\*\*totals"),
+        (yielding(({"step": 0}, server_of)), {}, "A record needs `step`"),
+        (yielding(({"step": 1}, lambda task: task.whole())), {}, "a list of parties, also if it"),
+        (yielding("send", FIRST), {}, r"ring sent update, and sends=\(\) does not say so"),
+        (
+            yielding(FIRST, sends=["update"]),
+            {"codecs": {"update": Pipeline(Quantize(8))}},
+            "ring sent nothing of the kind update, so the codec for it did nothing",
+        ),
+        (yielding(FIRST), {"evaluations": 3}, "evaluations=3: ring is tested once per round"),
+    ],
+)
+def test_a_protocol_of_ones_own_is_checked(protocol, how, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        run(Experiment(protocol, **SMALL | how))
+    assert run(Experiment(yielding(FIRST), **SMALL)).column("round") == [1]

@@ -16,7 +16,7 @@ from typing import ClassVar
 import pytest
 
 from fltoolkit.codecs import Pipeline
-from fltoolkit_research import Experiment, Store, sweep, sweeps
+from fltoolkit_research import Experiment, Store, as_protocol, sweep, sweeps
 
 TINY = {"num_samples": 64, "rounds": 1}
 
@@ -265,3 +265,12 @@ def test_equal_settings_under_two_names_are_an_error(store):
     """The later one would silently take the place of the first."""
     with pytest.raises(ValueError, match=r"'a' and 'b' are names of the same"):
         quiet([Experiment(name="a", **TINY), Experiment(name="b", **TINY)], store)
+
+
+def test_a_run_without_records_is_stored_as_failed(store):
+    @as_protocol(sends=[])
+    def silent(task, channel):
+        yield from ()
+
+    (result,) = quiet([Experiment(silent, rounds=3)], store)
+    assert "silent ended with step 0, and records_per_round says 1" in result.error
