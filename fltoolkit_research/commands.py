@@ -274,16 +274,22 @@ def _print_tables(found: Sequence[Any], form: Any = "markdown", **how: Any) -> b
 
 
 def _directions(results: Sequence[Any]) -> str:
-    """A line that says which share of the bytes went to the clients: a codec up cannot save it."""
+    """A line that says which share of the bytes went where: a codec up saves nothing down."""
     from fltoolkit_research.analysis import groups
 
     shares = []
     for name, runs in groups(results).items():
         last = [run.history[-1] for run in runs]
-        sent = sum(int(each["nbytes"]) for each in last)
-        if sent and all("nbytes_down" in each for each in last):
-            shares.append(f"{name} {sum(int(each['nbytes_down']) for each in last) / sent:.0%}")
-    return f"\nsent down, to the clients, of all bytes: {', '.join(shares)}\n" * bool(shares)
+        if not all({"nbytes_up", "nbytes_down"} <= each.keys() for each in last):
+            continue
+        sent, up, down = (
+            sum(int(each[which]) for each in last)
+            for which in ("nbytes", "nbytes_up", "nbytes_down")
+        )
+        if sent:
+            across = f", {(sent - up - down) / sent:.0%} between clients" * (sent > up + down)
+            shares.append(f"{name} {up / sent:.0%} up, {down / sent:.0%} down{across}")
+    return f"\nof all bytes: {'; '.join(shares)}\n" * bool(shares)
 
 
 def _unknown_data(results: Sequence[Any]) -> str:

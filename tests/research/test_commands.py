@@ -135,17 +135,17 @@ def test_what_help_says_without_an_import_is_true():
     assert cup_commands.NUM_RUNS == referee.NUM_RUNS
 
 
-def test_compare_says_what_goes_down(tmp_path, capsys):
+def test_compare_says_what_goes_where(tmp_path, capsys):
     rows = {
-        "both": {"nbytes": 400, "nbytes_down": 100},
-        "up only": {"nbytes": 300, "nbytes_down": 0},
+        "both": {"nbytes": 400, "nbytes_up": 300, "nbytes_down": 100},
+        "ring": {"nbytes": 300, "nbytes_up": 60, "nbytes_down": 0},
     }
     store = Store(tmp_path / "made_up.jsonl")
     for name, row in rows.items():
         experiment = Experiment(name=name, lr=row["nbytes"] / 1000)
         store.add(Result(experiment, History([{**row, "accuracy": 0.9}]), "", 1.0))
     assert main(["compare", str(store.path)]) == 0
-    wanted = "sent down, to the clients, of all bytes: both 25%, up only 0%"
+    wanted = "of all bytes: both 75% up, 25% down; ring 20% up, 0% down, 80% between clients\n"
     assert wanted in capsys.readouterr().out
 
 
