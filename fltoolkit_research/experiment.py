@@ -276,10 +276,11 @@ def _read(name: str, value: Any, modules: Sequence[ModuleType]) -> Any:
         found = named(Protocol, value, modules)
         if found is None and value in dir(protocols):
             found = getattr(protocols, value)  # imported now, and no other
-        return _found(name, value, found, dir(protocols))
+        return _found(name, value, found, dir(protocols), Protocol, modules)
     if name == "metric" and isinstance(value, str):
         ours = {m.name: m for m in (ACCURACY, *vars(metrics).values()) if isinstance(m, Metric)}
-        return _found(name, value, named(Metric, value, modules) or ours.get(value), sorted(ours))
+        metric = named(Metric, value, modules) or ours.get(value)
+        return _found(name, value, metric, sorted(ours), Metric, modules)
     if name in _CALLS and value:
         if not isinstance(value, str):
             return call_of(value)
@@ -311,12 +312,23 @@ def _made(value: Any, modules: Sequence[ModuleType]) -> Any:
     return own.get(value, value)
 
 
-def _found(name: str, text: str, value: Any, choices: Iterable[str]) -> Any:
+def _found(
+    name: str,
+    text: str,
+    value: Any,
+    choices: Sequence[str],
+    kind: Any,
+    modules: Sequence[ModuleType],
+) -> Any:
+    """The value. Raises ValueError if there is none, with the package's choices and one's own."""
     if value is None:
-        raise ValueError(
-            f"{name}={text!r}: choose one of {', '.join(choices)}. To use your own {name}, pass "
-            "the object itself. For the command line, add --import MODULE"
+        own = [v.name for m in modules for v in vars(m).values() if isinstance(v, kind)]
+        hint = (
+            f". To use your own {name}, pass the object itself. For the command line, add "
+            "--import MODULE"
         )
+        found = ", ".join(dict.fromkeys([*own, *choices]))
+        raise ValueError(f"{name}={text!r}: choose one of {found}{'' if modules else hint}")
     return value
 
 

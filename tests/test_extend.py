@@ -112,6 +112,9 @@ def test_without_the_module_the_error_says_how_to_name_it(folder, capsys):
     assert main(["run", *words(RUN)[3:]]) == 2
     assert "protocol='gossip': choose one of alone" in (err := capsys.readouterr().err)
     assert "--import MODULE" in err
+    assert main(["run", "--import", "my_module", "protocol=gosip"]) == 2
+    assert "protocol='gosip': choose one of gossip, alone" in (err := capsys.readouterr().err)
+    assert "--import" not in err
 
 
 @pytest.mark.slow
