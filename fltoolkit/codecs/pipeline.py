@@ -51,6 +51,12 @@ class Explanation(NamedTuple):
     nbytes: int  # of the message if this were the last stage
     entropy_bits: float  # entropy of the symbols if independent; other values at full width
 
+    def __repr__(self) -> str:  # without the tensors
+        return (
+            f"<{self.stage}: {self.nbytes:,} bytes, {self.nominal_bits:,.0f} nominal bits, "
+            f"{self.entropy_bits:,.0f} bits of entropy>"
+        )
+
 
 class Pipeline(Codec):
     """Stages one after the other, then a frame: ``Pipeline(TopK(0.01), Quantize(8), Entropy())``.

@@ -70,6 +70,8 @@ def test_explain_shows_three_sizes():
     assert rows[1].entropy_bits < rows[1].nominal_bits
     assert rows[2].nbytes == len(codec.encode({"w": normal(400, 400)}))
     assert 8 * rows[2].nbytes < rows[1].entropy_bits * 1.02 + 8 * 64
+    assert str(rows[0]).startswith("<TopK(fraction=0.1, scope='model'): ")
+    assert "tensor(" not in str(rows)
 
 
 def test_a_coder_comes_last():
@@ -284,6 +286,15 @@ exec("".join(BLOCKS[:5]), PAGE_CODE)
 TestPowersOfTwo = PAGE_CODE["TestPowersOfTwo"]
 TestSteps = PAGE_CODE["TestSteps"]
 TestAbove = PAGE_CODE["TestAbove"]
+
+
+def test_the_suite_says_that_zeros_must_arrive_as_zeros():
+    class NoZero(PAGE_CODE["PowersOfTwo"]):
+        def _restore(self, symbols):
+            return super()._restore(symbols) + 0.5
+
+    with pytest.raises(AssertionError, match=r"(?s)arrived as tensor.*must be able to send zero"):
+        Conformance().test_names_shapes_and_dtypes_come_back(Pipeline(NoZero()))
 
 
 def test_the_pages_codec_does_what_it_says():
