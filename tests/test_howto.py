@@ -14,7 +14,9 @@ from fltoolkit_research.pooled import lossless
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "howto.md").read_text(encoding="utf-8")
-SUGGEST, TRAIN, GATE, EXPERIMENT, PAPER = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+SUGGEST, AVERAGE, TRAIN, GATE, EXPERIMENT, PAPER = re.findall(
+    r"```python\n(.*?)```", PAGE, re.DOTALL
+)
 
 SUITE = """
 import pytest
@@ -77,6 +79,14 @@ def test_settings_for_so_many_bytes(capsys):
     assert 0 < page["history"][-1]["nbytes"] <= 300_000
     assert len(page["found"].tried) == 3
     assert "Experiment(" in capsys.readouterr().out
+
+
+def test_federated_averaging_without_an_experiment(capsys):
+    page: dict = {}
+    exec(AVERAGE, page)
+    assert page["score"]["accuracy"] > 0.5
+    assert page["record"]["nbytes_up"] < page["record"]["nbytes_down"] / 3
+    assert len(capsys.readouterr().out.splitlines()) == 3
 
 
 @pytest.mark.later

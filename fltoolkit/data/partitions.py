@@ -22,6 +22,8 @@ def partition_iid(
     >>> [len(rows) for rows in partition_iid(torch.arange(10), 3, seed=0)]
     [4, 3, 3]
     """
+    if isinstance(labels, int):
+        raise TypeError(f"labels={labels}: labels must be a tensor, such as data.y_train")
     check_count("num_clients", num_clients, len(labels), "samples")
     return as_rows(np.array_split(generator(seed).permutation(len(labels)), num_clients))
 

@@ -1,5 +1,7 @@
 """Partitions: each index once, the stated skew, errors that say what is allowed."""
 
+import inspect
+
 import numpy as np
 import pytest
 import torch
@@ -89,6 +91,11 @@ def test_dirichlet_leaves_nobody_empty(alpha, num_clients, seed):
     parts = partition_dirichlet(torch.arange(30) % 3, num_clients, alpha=alpha, seed=seed)
     assert sorted(flatten(parts)) == list(range(30))
     assert min(map(len, parts)) >= 1
+
+
+def test_a_number_of_samples_is_no_labels():
+    with pytest.raises(TypeError, match="labels=100: labels must be a tensor"):
+        inspect.unwrap(partition_iid)(100, 5, seed=0)  # without the checks of shapes in tests
 
 
 def test_split_features_blocks():
