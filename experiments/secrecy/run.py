@@ -9,13 +9,14 @@ import torch
 from torch import nn
 
 from experiments.runs import Result
+from experiments.secrecy.dropouts import RandomDropouts
 from experiments.secrecy.settings import Setting, Task
 from fltoolkit import Channel, fedavg, load
 from fltoolkit.data import Dataset, partition_iid
 from fltoolkit.federated import Local, Server, mean_of_all
 from fltoolkit.models import seeded
 from fltoolkit.trees import Tree
-from fltoolkit_research.secrecy import PlainSum, RandomDropouts, SecureSum
+from fltoolkit_research.secrecy import PlainSum, SecureSum
 
 
 @lru_cache(maxsize=1)

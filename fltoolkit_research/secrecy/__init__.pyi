@@ -3,7 +3,6 @@ from .accounting import promise as promise
 from .four_rounds import ROUNDS as ROUNDS
 from .four_rounds import Dropouts as Dropouts
 from .four_rounds import PlainSum as PlainSum
-from .four_rounds import RandomDropouts as RandomDropouts
 from .four_rounds import SecureSum as SecureSum
 from .four_rounds import secure_sum as secure_sum
 from .graph import num_neighbours as num_neighbours

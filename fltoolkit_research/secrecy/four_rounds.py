@@ -35,36 +35,6 @@ Vectors = Mapping[str, Integers]  # of each client
 Silent = Mapping[str, str]  # in which round a client drops out
 
 
-@dataclass(frozen=True)
-class RandomDropouts:
-    """In each sum a fixed share of the clients drops out, each in a round drawn for it.
-
-    Args:
-        fraction: of the clients, rounded down.
-        rounds: in which they may drop out.
-        seed: of who, and when.
-
-    >>> RandomDropouts(0.5)(["ann", "ben", "cem", "dora"], step=1)
-    {'dora': 'masked', 'ann': 'shares'}
-    """
-
-    fraction: float
-    rounds: Sequence[str] = ROUNDS
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.fraction < 1:
-            raise ValueError(f"fraction={self.fraction}: of the clients, from 0 to below 1")
-        check_rounds(self.rounds)
-
-    def __call__(self, clients: Sequence[str], step: int) -> dict[str, str]:
-        """Who drops out of this sum, and when."""
-        random = np.random.default_rng([self.seed, step])
-        order = random.permutation(len(clients)).tolist()
-        chosen = order[: int(self.fraction * len(clients))]
-        return {clients[k]: self.rounds[int(random.integers(len(self.rounds)))] for k in chosen}
-
-
 class Sum(NamedTuple):
     """What `secure_sum` returns."""
 
@@ -125,7 +95,8 @@ def secure_sum(
     [('keys', 690), ('shares', 1110), ('masked', 36), ('unmasking', 423)]
     """
     names, silent = list(vectors), dict(silent or {})
-    check_rounds(silent.values())
+    if unknown := {*silent.values()} - {*ROUNDS}:
+        raise ValueError(f"rounds {sorted(unknown)}: must be of {', '.join(ROUNDS)}")
     graph = complete(len(names)) if graph is None else graph
     if len(names) < 2 or not 0 < threshold < 1 or {*graph} != {*range(len(names))}:
         raise ValueError(
@@ -448,12 +419,6 @@ def _lifted(total: Integers, bits: int, largest: int) -> Integers:
     lowest = max(0, (largest - (1 << bits) + 1) // 2)
     modulus = np.int64(1) << bits
     return ((total.astype(np.int64) - lowest) % modulus + lowest).clip(0, largest).astype(np.uint64)
-
-
-def check_rounds(rounds: Collection[str]) -> None:
-    """Raise ValueError for a name that is none of `ROUNDS`."""
-    if unknown := {*rounds} - {*ROUNDS}:
-        raise ValueError(f"rounds {sorted(unknown)}: must be of {', '.join(ROUNDS)}")
 
 
 # ------------------------------------------------------------------------------ bytes in trees

@@ -12,6 +12,7 @@ from distributed_scenarios import PATIENCE
 from torch import nn
 
 from experiments.replications.decoupled_momentum import demo
+from experiments.secrecy.dropouts import RandomDropouts
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Entropy, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.federated import (
@@ -34,7 +35,7 @@ from fltoolkit_research.federated import (
     diloco,
     streaming_diloco,
 )
-from fltoolkit_research.secrecy import Grid, PlainSum, RandomDropouts, SecureSum, SharedRotation
+from fltoolkit_research.secrecy import Grid, PlainSum, SecureSum, SharedRotation
 
 SERVED = {"server": 0, "w0": 1, "w1": 2, "w2": 2}
 DEALT = {"server": 0, "w0": 0, "w1": 1, "w2": 1}  # two processes

@@ -9,20 +9,13 @@ import scipy  # its stats when they are used: they take a second to import
 import torch
 from core.federated.small import network, workers
 
+from experiments.secrecy.dropouts import RandomDropouts
 from fltoolkit import Channel, fedavg
 from fltoolkit.codecs import Pipeline
 from fltoolkit.federated import Arrivals, Local, Polynomial, Scripted, Server
 from fltoolkit_research.federated import ddp, diloco
 from fltoolkit_research.leakage import Listener
-from fltoolkit_research.secrecy import (
-    ROUNDS,
-    Grid,
-    PlainSum,
-    RandomDropouts,
-    SecureSum,
-    SharedRotation,
-    secure_sum,
-)
+from fltoolkit_research.secrecy import ROUNDS, Grid, PlainSum, SecureSum, SharedRotation, secure_sum
 from fltoolkit_research.secrecy.graph import complete, random_regular
 from fltoolkit_research.secrecy.keys import KeyPair, random_source, stream
 from fltoolkit_research.secrecy.parties import Aggregator, Member, pack_bits, unpack_bits
