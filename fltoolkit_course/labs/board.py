@@ -84,7 +84,7 @@ class Training(Protocol):
     """
 
     channel: Channel
-    total: int  # what the lab's clock (see `Lab`) shows at the end
+    total: int  # the ``step`` of the last record
 
     def records(self) -> Iterator[Record]:
         """The training itself; it is called once."""

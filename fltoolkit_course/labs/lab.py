@@ -50,7 +50,6 @@ class Lab:
     settings: Mapping[str, Control] = {}
     board: Board
     training: type[Any]  # a dataclass, see `Training`
-    clock = "step"  # the records' key that says when a move was made
 
     def __init__(self, subject: Any, source: str = "", **values: Any):
         first, *others = dataclasses.fields(self.training)
@@ -109,7 +108,7 @@ class Lab:
         if not len(run.history):  # before the first record it is no move, but how the run began
             run.settings[key] = value
             return
-        step = int(run.history[-1][self.clock])
+        step = int(run.history[-1]["step"])
         earlier = [move for move in run.moves if (move.step, move.key) != (step, key)]
         run.moves = [*earlier, Move(step, key, value)]
 
@@ -242,15 +241,15 @@ class Lab:
         note = " (a move of its codec has reset the residuals)" if reset else ""
         return ", ".join(parts) + note
 
-    def script(self, number: int | None = None) -> str:
-        """Code that repeats run ``number`` (None: the latest) with its moves, up to where it ended.
+    def script(self) -> str:
+        """Code that repeats the current run with its moves, up to where it ended.
 
         It gives the same records, because the seed, the moves and their steps are the same. The
         file of the training comes first, then the settings of this run.
         """
-        run = self.numbered(number)
-        if not len(run.history):
-            raise ValueError(f"run {run.number} has made no record yet: nothing to write down")
+        run = self.current
+        if run is None or not len(run.history):
+            raise ValueError("no record was made yet: press Start, or call run()")
         subject = dataclasses.fields(self.training)[0].name
         arguments = self._arguments(run.sizes | run.settings).items()
         return "\n".join(
@@ -269,7 +268,7 @@ class Lab:
 
     def _loop(self, run: Run) -> list[str]:
         """The lines of the loop over the records of ``run`` with its moves, and what it prints."""
-        last, events = int(run.history[-1][self.clock]), dict[int, list[str]]()
+        last, events = int(run.history[-1]["step"]), dict[int, list[str]]()
         for move in run.moves:
             if move.step < last:  # later ones had no effect
                 line = f'training.change("{move.key}", {move.value!r})'
@@ -279,7 +278,7 @@ class Lab:
             events.setdefault(last, []).append(f"break  # {why}")
         lines = ["history = History()", "for record in history.follow(training.records()):"]
         for step, inside in sorted(events.items()):
-            lines.append(f'    if record["{self.clock}"] == {step}:')
+            lines.append(f'    if record["step"] == {step}:')
             lines += [f"        {line}" for line in inside]
         if not events:
             lines.append("    pass")
@@ -290,18 +289,6 @@ class Lab:
             lines.append(f'tested = history.having("{result}")[-1]')
             lines.append(f"""print(f"{words} {{tested['{result}']:.4f}}")""")
         return lines
-
-    def numbered(self, number: int | None) -> Run:
-        """Run ``number`` of those kept, or the latest (None)."""
-        for run in reversed(self.runs):
-            if number in (None, run.number):
-                return run
-        known = [run.number for run in self.runs]
-        raise ValueError(
-            f"there is no run {number}; this lab has the runs {known}"
-            if known
-            else "nothing was run yet: press Start, or call run()"
-        )
 
 
 def flat_data(data: Dataset | str) -> tuple[Dataset, str]:
@@ -314,9 +301,8 @@ def flat_data(data: Dataset | str) -> tuple[Dataset, str]:
 def _source_of(training: type[Any]) -> str:
     """The file of a training, without the text at its beginning."""
     source = inspect.getsource(sys.modules[training.__module__])
-    first = ast.parse(source).body[0]
-    has_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-    return "\n".join(source.splitlines()[first.end_lineno if has_text else 0 :]).strip() + "\n"
+    text = ast.parse(source).body[0]
+    return "\n".join(source.splitlines()[text.end_lineno :]).strip() + "\n"
 
 
 def _with(setting: Control, value: Any) -> Control:
@@ -325,8 +311,7 @@ def _with(setting: Control, value: Any) -> Control:
         return setting
     options = [*setting.options, value]
     ordered = all(isinstance(option, int | float) for option in options)
-    rising = ordered and setting.options[0] <= setting.options[-1]
-    return setting._replace(options=sorted(options, reverse=not rising) if ordered else options)
+    return setting._replace(options=sorted(options) if ordered else options)
 
 
 _labs: weakref.WeakSet[Lab] = weakref.WeakSet()

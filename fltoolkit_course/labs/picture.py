@@ -23,7 +23,7 @@ MOST_SAMPLES = 6  # texts that are shown of a run
 class Sample(NamedTuple):
     """A text that a record held, and how many bytes had been sent before it."""
 
-    step: int  # on the lab's clock
+    step: int
     nbytes: int
     text: str
 
@@ -189,7 +189,7 @@ def compose(lab: Lab, traces: Mapping[int, Trace]) -> Picture:
     return Picture(
         title=lab.title,
         status=status_in_words(lab),
-        progress=min(_clock(lab, run) / total, 1.0) if run and total else 0.0,
+        progress=min(_step(run) / total, 1.0) if run and total else 0.0,
         axes=(first, second),
         segments=trace.segments if trace else [],
         looks=lab.board.states,
@@ -209,7 +209,7 @@ def status_in_words(lab: Lab) -> str:
         return words
     last = run.history[-1]
     total = f" of {run.training.total:,}" if run.training.total else ""
-    words += f", {lab.board.step} {last[lab.clock]:,}{total}"
+    words += f", {lab.board.step} {last['step']:,}{total}"
     if look := lab.board.states.get(str(last.get("state"))):
         words += f", state {last['state']} ({look.words})"
     return words
@@ -236,31 +236,31 @@ def _axes(
         trace.curves[plot.x, plot.behind].points() if plot.behind else [],
         trace.bands if plot.y == lab.board.checked else [],
         [
-            (_at(current.history, lab.clock, move.step, plot.x), lab.say(move.key, move.value))
+            (_at(current.history, move.step, plot.x), lab.say(move.key, move.value))
             for move in current.moves[-_MOST_MARKS:]
         ],
-        _reach(lab, current, float(trace.last[plot.x]), plot.x),
+        _reach(current, float(trace.last[plot.x]), plot.x),
         lab.board.step,
     )
 
 
-def _reach(lab: Lab, run: Run, x: float, key: str) -> float:
+def _reach(run: Run, x: float, key: str) -> float:
     """The ``x`` that the run will end with, so that the axis need not change while it trains."""
     total = run.training.total
     if run.runner.over or not total or not x > 0:
         return x
-    return max(float(total), x) if key == lab.clock else at_the_end(x, _clock(lab, run), total)
+    return max(float(total), x) if key == "step" else at_the_end(x, _step(run), total)
 
 
-def _clock(lab: Lab, run: Run) -> int:
+def _step(run: Run) -> int:
     """How far the run has come, on the same scale as its ``total``."""
-    return int(run.history[-1][lab.clock]) if len(run.history) else 0
+    return int(run.history[-1]["step"]) if len(run.history) else 0
 
 
-def _at(history: History, clock: str, step: int, key: str) -> float:
+def _at(history: History, step: int, key: str) -> float:
     """The value of ``key`` in the record of that step."""
     steps = range(len(history))
-    index = bisect_left(steps, step, key=lambda k: int(history[k][clock]))
+    index = bisect_left(steps, step, key=lambda k: int(history[k]["step"]))
     return float(history[index][key])
 
 

@@ -32,7 +32,7 @@ def test_the_svg_shows_states_by_letter_and_height_marks_and_ledger(two_runs: Th
     title = root.find(f"{space}title")
     assert title is not None
     assert title.text == picture.summary()
-    assert {"A", "B", "C"} <= set(words)
+    assert {f"{state} {look.words}" for state, look in lab.board.states.items()} <= set(words)
     assert "nan" not in lay_out(picture).svg()
     assert "threshold 0.05" not in words, "marks are those of the current run"
     assert any("run 1: threshold 0.3" in (word or "") for word in words)

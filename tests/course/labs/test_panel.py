@@ -216,7 +216,7 @@ def test_an_error_in_training_is_shown_with_its_traceback(screen: Screen) -> Non
 @pytest.mark.later
 def test_the_script_opens_and_closes(lab: ThresholdLab) -> None:
     lab.panel._press(lab.script)
-    assert "ValueError: nothing was run yet" in note(lab)
+    assert "ValueError: no record was made yet" in note(lab)
     lab.step()
     assert lab.wait(SECONDS)
     lab.panel.buttons["script"].click()
