@@ -124,7 +124,7 @@ def test_sliders_change_the_answer_and_the_picture_also_in_a_page_loaded_anew(
 COURSE = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
 STARTS_AT_ONCE = "00_start_here.ipynb"
 LIVE = ".jp-OutputArea svg[role=img]"
-BAR = ".jp-OutputArea-output:text-matches('\\d done')"
+BAR = ".jp-OutputArea-output pre:text-matches('[0-9] done')"
 MOVING = f"{LIVE}, .jp-OutputArea [role=slider], {BAR}"
 WITH_CONTROLS = re.compile(r"^(?:\w+ = )?(?:Playground|\w+Panel|\w+Lab)\(", re.MULTILINE)
 
