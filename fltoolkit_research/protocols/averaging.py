@@ -92,12 +92,14 @@ def clients_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) ->
 @as_protocol(
     ("model", "update", "control"),
     settings={
-        **dict.fromkeys(("local_epochs", "local_steps"), COUNT),
+        "local_epochs": COUNT,
+        "local_steps": COUNT,
         "prox": AMOUNT,
         "keep_state": FLAG,
         "staleness": STALENESS,
         "clock": CLOCK,
-        **dict.fromkeys(("cohort_size", "wait_for"), COUNT),
+        "cohort_size": COUNT,
+        "wait_for": COUNT,
         "timeout": AMOUNT,
         "server_optimizer": OPTIMIZER,
         "masked": FLAG,
