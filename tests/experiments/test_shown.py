@@ -40,7 +40,7 @@ from experiments.secrecy import settings as secrecy
 from experiments.send_data import report as send_data_report
 from experiments.send_data import settings as send_data
 
-MNIST, TENTH = async_states.Task(), async_states.Task("cifar10_tenth", "vgg11")
+MNIST = async_states.Task()
 
 
 def holds(name: str, blocks: Iterable[str]) -> bool:
@@ -49,8 +49,9 @@ def holds(name: str, blocks: Iterable[str]) -> bool:
     return not [block for block in blocks if block not in text]
 
 
-def async_tenth() -> bool:
-    rows = rows_of(TENTH, async_states.whole_epochs(TENTH), read(async_command.RESULTS))
+def async_vgg(data: str) -> bool:
+    task = async_states.Task(data, "vgg11")
+    rows = rows_of(task, async_states.whole_epochs(task), read(async_command.RESULTS))
     return holds("async_states", [async_report.main_table(rows, rows[0][1])])
 
 
@@ -116,7 +117,8 @@ def one_plot_tuned() -> bool:
 
 PRINTED: dict[str, Callable[[], bool]] = {
     "async_states": async_mnist,
-    "async_states, a tenth of CIFAR-10": async_tenth,
+    "async_states, CIFAR-10": partial(async_vgg, "cifar10"),
+    "async_states, a tenth of CIFAR-10": partial(async_vgg, "cifar10_tenth"),
     "fedavg_results": averaging,
     "language": workers,
     **{f"language {part}": partial(text, part) for part in ("split", "finetune", "inversion")},
