@@ -139,7 +139,7 @@ $(SETUP): pyproject.toml constraints.txt tools/install.py | python
 
 # private set intersection needs an older protobuf than PySyft and Flower
 .venv-intersection/.ready: pyproject.toml tools/install.py | python
-	$(PYTHON) tools/install.py .venv-intersection -e ".[secrecy,intersection]" beartype jaxtyping pytest
+	$(PYTHON) tools/install.py .venv-intersection -e ".[secrecy,intersection]" beartype jaxtyping pandas pytest
 	touch $@
 
 # the released fedjax needs jax below 0.6

@@ -5,7 +5,7 @@ package ``openmined-psi`` computes; the messages are here. Not here: the trainin
 (fltoolkit/split/vertical.py).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from fltoolkit.trees import Tree
 
 
 def align(
-    channel: Channel, ids: Mapping[str, Sequence[str]]
+    channel: Channel, ids: Mapping[str, Iterable[str]]
 ) -> dict[str, Int64[Tensor, " shared"]]:
     """For each of two owners: the rows of the samples that both have, in one common order.
 
@@ -40,15 +40,17 @@ def align(
 
     Args:
         channel: carries and counts the messages.
-        ids: of two owners, by name; each id once. Over several processes only those of the owners
-            in this process are read.
+        ids: of two owners, by name: lists, arrays or columns of texts, in the order of the owner's
+            samples; each id once. Over several processes only those of the owners in this process
+            are read.
 
     Returns:
         Row numbers: ``x_a[rows["ann"]]`` and ``x_b[rows["ben"]]`` belong to the same people. Over
         several processes only those of the owners in this process.
 
     Raises:
-        ValueError: not two owners, an id twice, or no shared id.
+        TypeError: ids in no order, as in a set, or ids that are no texts.
+        ValueError: not two owners, an id twice, an id with white space at its end, or no shared id.
 
     ::
 
@@ -57,22 +59,22 @@ def align(
     """
     if len(ids) != 2:
         raise ValueError(f"owners {[*ids]}: give the ids of two owners")
-    for name, own in ids.items():
-        if isinstance(own, str) or len({*own}) < len(own):
-            raise ValueError(f"ids of {name!r}: give a list of texts, each of them once")
     psi = _psi()
-    (first, its_ids), (second, other_ids) = ids.items()
+    first, second = ids
+    its_ids, other_ids = (
+        _texts(name, own) if channel.is_here(name) else [] for name, own in ids.items()
+    )
     message: Tree = {}
     if channel.is_here(first):
         asking = psi.client.CreateWithNewKey(True)
-        message = _tree(ids=asking.CreateRequest([*its_ids]))
+        message = _tree(ids=asking.CreateRequest(its_ids))
     came = channel.send(first, second, "intersection", message)
     message = {}
     if channel.is_here(second):
         answering, request = psi.server.CreateWithNewKey(True), psi.Request()
         request.ParseFromString(came["ids"].numpy().tobytes())
         raw = psi.DataStructure.RAW  # exact: no wrong matches, as a Bloom filter has
-        setup = answering.CreateSetupMessage(0.0, len(its_ids), [*other_ids], raw)
+        setup = answering.CreateSetupMessage(0.0, len(request.encrypted_elements), other_ids, raw)
         message = _tree(theirs=answering.ProcessRequest(request), own=setup)
     came = channel.send(second, first, "intersection", message)
     message, rows = {}, {}
@@ -94,6 +96,32 @@ def align(
         shared = came["shared"].numpy().tobytes().decode().split("\n")
         rows[second] = torch.tensor([place[each] for each in shared])
     return rows
+
+
+def _texts(name: str, ids: Iterable[str]) -> list[str]:
+    """The ids of an owner as a list, by position: a shuffled column of pandas has other labels."""
+    if isinstance(ids, str | bytes | set | frozenset | Mapping) or not isinstance(ids, Iterable):
+        raise TypeError(
+            f"ids of {name!r} are a {type(ids).__name__}: give a list, an array or a column of "
+            "texts, in the order of this owner's samples"
+        )
+    texts = []
+    for row, each in enumerate(ids):
+        if not isinstance(each, str):
+            raise TypeError(
+                f"ids of {name!r}: row {row} is {each!r}, a {type(each).__name__}. Both owners must "
+                "write an id in the same way, so give texts: 7, 7.0 and '07' would be three ids"
+            )
+        if not each or each != each.strip() or len(each.splitlines()) > 1:
+            raise ValueError(
+                f"ids of {name!r}: row {row} is {each!r}. An id is a text without white space at "
+                "its ends and without a line break: each.strip() takes it away"
+            )
+        texts.append(str(each))
+    if len({*texts}) < len(texts):
+        twice = next(each for row, each in enumerate(texts) if each in texts[:row])
+        raise ValueError(f"ids of {name!r}: {twice!r} is there twice, and each may be there once")
+    return texts
 
 
 def _tree(**messages: Any) -> Tree:

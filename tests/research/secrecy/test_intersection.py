@@ -1,5 +1,7 @@
 """Two owners find whom they share, and train on them."""
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -20,6 +22,25 @@ def test_rows_of_both_belong_to_the_same_people():
     assert shared == [BEN[k] for k in rows["ben"]]
     assert {*shared} == {*ANN} & {*BEN}
     assert len(shared) == 10
+
+
+@pytest.mark.parametrize(
+    "shuffled",
+    [
+        pd.Series(["p1", "p2", "p3", "p4"]).sample(frac=1, random_state=1),
+        pd.Series(["p0", "p1", "p2", "p3", "p4"])[1:],
+        pd.Index(["p4", "p1", "p3", "p2"]),
+        np.array(["p4", "p1", "p3", "p2"]),
+    ],
+    ids=["shuffled column", "filtered column", "index", "array"],
+)
+def test_rows_are_positions_whatever_labels_a_table_has(shuffled):
+    plain = ["p1", "p2", "p3", "p4"]
+    for ids in ({"ann": shuffled, "ben": plain}, {"ann": plain, "ben": shuffled}):
+        rows = align(Channel(), ids)
+        found = [[[*ids[name]][k] for k in rows[name]] for name in ids]
+        assert found[0] == found[1]
+        assert sorted(found[0]) == plain
 
 
 def test_bytes_are_counted_and_no_other_id_is_readable():
@@ -77,8 +98,13 @@ def test_owners_align_and_then_train():
         ({"ann": ["1", "1"], "ben": ["1"]}, "ids of 'ann'"),
         ({"ann": "12", "ben": ["1"]}, "ids of 'ann'"),
         ({"ann": ["1"], "ben": ["2"]}, "share no id"),
+        ({"ann": [1, 2], "ben": ["1"]}, "ids of 'ann': row 0 is 1, a int"),
+        ({"ann": ["1"], "ben": pd.Series(["1", None])}, "ids of 'ben': row 1"),
+        ({"ann": ["1"], "ben": {"1", "2"}}, "ids of 'ben' are a set"),
+        ({"ann": ["1\n", "2\n"], "ben": ["1", "2"]}, "white space"),
+        ({"ann": ["1"], "ben": ["a\nb", "1"]}, "line break"),
     ],
 )
 def test_what_cannot_be_aligned(ids, text):
-    with pytest.raises(ValueError, match=text):
+    with pytest.raises((TypeError, ValueError), match=text):
         align(Channel(), ids)
