@@ -5,15 +5,27 @@ Not here: training (the rooms split and federated), the pictures of results (plo
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from fltoolkit.arrays import as_tensor
 from fltoolkit.codecs.base import Codec
 from fltoolkit.history import Record
 from fltoolkit.metrics import ACCURACY, Metric
-from fltoolkit.party import LossFn, Party, check_one_number, check_targets, in_mode
+from fltoolkit.party import (
+    IGNORED,
+    LossFn,
+    Party,
+    check_one_number,
+    check_targets,
+    counted_targets,
+    in_mode,
+    is_of_torch,
+    setting_of,
+)
 from fltoolkit.shapes import Float, Shaped
 from fltoolkit.split.vertical import concatenate
 
@@ -35,7 +47,6 @@ def forward(
     would in use. For a network that was trained with `RandTopK`, give
     ``Pipeline(RandTopK(fraction, training=False))``.
 
-    >>> from torch import nn
     >>> model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 2))
     >>> alice, bob = Party("alice", model[:1]), Party("bob", model[1:])
     >>> x = torch.ones(3, 1)
@@ -60,9 +71,9 @@ def forward(
 
 
 def evaluate(
-    parties: Sequence[Party],
-    x: Shaped[Tensor, "samples ..."] | Sequence[Shaped[Tensor, "samples ..."]],
-    y: Shaped[Tensor, "samples ..."],
+    parties: Sequence[Party] | Party | nn.Module,
+    x: Any,
+    y: Any = None,
     *,
     metric: Metric = ACCURACY,
     through: Codec | None = None,
@@ -70,75 +81,121 @@ def evaluate(
 ) -> Record:
     """``{"test_loss": ..., "accuracy": ...}`` on data that were not used for training.
 
-    The second entry has the name of ``metric``. Both are means over all predictions: one prediction
-    for each sample or, with targets [samples, ...], one for each target. Class numbers that the
-    loss ignores (by default -100) are not counted.
+    The second entry has the name of ``metric``. Both are over all predictions, however the samples
+    are cut into batches: one prediction for each sample or, with targets [samples, ...], one for
+    each target. Class numbers that the loss ignores (by default -100) are not counted, in neither.
 
     Args:
-        parties: the chain; the last one has the ``loss_fn``.
-        x: inputs of any type and shape, or one block for each party but the last.
-        y: targets, as ``loss_fn`` takes them.
+        parties: the chain, whose last party has the ``loss_fn``. Of a plain module only the metric
+            is measured.
+        x: inputs [samples, ...] of any type and shape, or one block for each party but the last:
+            tensors, arrays or tables. Or batches ``(x, y)``, such as a `DataLoader`, without ``y``.
+        y: targets [samples, ...], as ``loss_fn`` takes them.
         metric: what to measure besides the loss.
         through: a codec at each cut; see `forward`.
-        batch_size: how many samples go through the network at once, which limits the memory.
+        batch_size: how many samples go through the network at once, which limits the memory. A loss
+            that is not one of torch's own gets the outputs of all samples at once.
 
     Raises ValueError if outputs and targets do not fit the metric or each other, and
     FloatingPointError if the loss or the metric is NaN or infinite.
 
-    >>> from torch import nn
     >>> bob = Party("bob", nn.LogSoftmax(dim=1), loss_fn=nn.NLLLoss())
     >>> x = torch.tensor([[5.0, 0.0], [5.0, 0.0], [0.0, 5.0], [0.0, 5.0]])
     >>> evaluate([bob], x, torch.tensor([0, 0, 1, 0]))["accuracy"]
     0.75
     """
-    if (loss_fn := parties[-1].loss_fn) is None:
-        raise ValueError(f"party {parties[-1].name!r} comes last and has no loss_fn: give it one")
-    if not len(y):
-        raise ValueError("no samples to evaluate: y is empty")
-    if batch_size < 1:
-        raise ValueError(f"batch_size={batch_size}: evaluate 1 sample or more at a time")
-    for features in [x] if isinstance(x, Tensor) else x:
-        if len(features) != len(y):
-            raise ValueError(f"{len(features)} samples and {len(y)} labels: need one each")
-    loss = total = 0.0
-    num_targets = count = 0
-    everything: list[tuple[Tensor, Tensor]] = []
-    for start in range(0, len(y), batch_size):
-        rows = slice(start, start + batch_size)
-        block = x[rows] if isinstance(x, Tensor) else [part[rows] for part in x]
+    if isinstance(parties, nn.Module):
+        parties, loss_fn = [Party("model", parties)], None
+    else:
+        parties = [parties] if isinstance(parties, Party) else parties
+        if (loss_fn := parties[-1].loss_fn) is None:
+            raise ValueError(
+                f"party {parties[-1].name!r} comes last and has no loss_fn: give it one"
+            )
+    loss = weight = total = 0.0
+    count = 0
+    kept: list[tuple[Tensor, Tensor]] = []  # for what needs all outputs at once
+    at_once = loss_fn is not None and not is_of_torch(loss_fn)
+    seen = False
+    for block, targets in _batches(x, y, batch_size):
         output = forward(parties, block, through=through)
-        targets = y[rows].to(output.device)
+        targets, seen = targets.to(output.device), True
         check_targets(output, targets)
-        if not (here := _num_targets(loss_fn, targets)):
+        counted = counted_targets(loss_fn, targets)
+        if not bool(counted.any()):
             continue
-        mean = loss_fn(output, targets)
-        check_one_number(loss_fn, mean)
-        loss += float(mean) * here
-        num_targets += here
-        if metric.of_all is not None:
-            everything.append((output.cpu(), targets.cpu()))
+        if loss_fn is not None and not at_once:
+            value = loss_fn(output, targets)
+            check_one_number(loss_fn, value)
+            here = _weight_of(loss_fn, targets, counted)
+            loss += float(value) * (1.0 if setting_of(loss_fn, "reduction") == "sum" else here)
+            weight += here
+        if at_once or metric.of_all is not None:
+            kept.append((output, targets))
         if metric.measure is not None:
-            of_batch, number = metric.measure(output, targets)
-            total, count = total + of_batch, count + number
-    if not num_targets or (metric.measure is not None and not count):
+            named = targets if bool(counted.all()) else torch.where(counted, targets, IGNORED)
+            of_batch, predictions = metric.measure(output, named)
+            total, count = total + of_batch, count + predictions
+    if not seen:
+        raise ValueError("no samples to evaluate: y is empty")
+    if not (count if metric.measure is not None else weight or kept):
         raise ValueError("nothing to evaluate: all targets are among those that are ignored")
-    record: Record = {"test_loss": loss / num_targets}
+    record: Record = {}
+    if kept:
+        outputs, everything = map(torch.cat, zip(*kept, strict=True))
+    if at_once and loss_fn is not None:
+        check_one_number(loss_fn, value := loss_fn(outputs, everything))
+        record["test_loss"] = float(value)
+    elif loss_fn is not None:
+        record["test_loss"] = loss / weight
     if metric.measure is not None:
         record[metric.name] = metric.of_mean(total / count)
     if metric.of_all is not None:
-        outputs, all_targets = map(torch.cat, zip(*everything, strict=True))
-        record[metric.name] = float(metric.of_all(outputs.float(), all_targets))
-    for name, value in record.items():
-        if not math.isfinite(float(value)):
+        counted = counted_targets(loss_fn, everything)
+        if not bool(counted.all()):  # as [predictions, classes], without those that do not count
+            outputs, everything = outputs.movedim(1, -1)[counted], everything[counted]
+        classes = getattr(metric.of_all, "num_classes", None)
+        if classes is not None and outputs.shape[1:2] != (classes,):  # it would count nonsense
+            raise ValueError(
+                f"metric {metric.name!r} is for {classes} classes, and the network's outputs are "
+                f"{list(outputs.shape)}: one logit for two classes needs a binary metric"
+            )
+        record[metric.name] = float(metric.of_all(outputs.float().cpu(), everything.cpu()))
+    for name, number in record.items():
+        if not math.isfinite(float(number)):
             raise FloatingPointError(
-                f"the {name.replace('_', ' ')} is {value}: the model has diverged, or the test "
+                f"the {name.replace('_', ' ')} is {number}: the model has diverged, or the test "
                 "data hold NaN"
             )
     return record
 
 
-def _num_targets(loss_fn: LossFn, y: Tensor) -> int:
-    """The number of samples, or of class numbers that the loss does not ignore."""
+def _batches(x: Any, y: Any, batch_size: int) -> Iterator[tuple[Any, Tensor]]:
+    """Inputs and targets of the batches, as tensors."""
+    if y is None:
+        if isinstance(x, Tensor) or not isinstance(x, Iterable):
+            raise ValueError("y is missing: give the targets, or batches (x, y) such as a loader")
+        for features, labels in x:
+            yield features, as_tensor("y", labels)
+        return
+    if batch_size < 1:
+        raise ValueError(f"batch_size={batch_size}: evaluate 1 sample or more at a time")
+    blocks = [as_tensor("x", part) for part in (x if isinstance(x, list | tuple) else [x])]
+    y = as_tensor("y", y)
+    for features in blocks:
+        if len(features) != len(y):
+            raise ValueError(f"{len(features)} samples and {len(y)} labels: need one each")
+    for start in range(0, len(y), batch_size):
+        rows = slice(start, start + batch_size)
+        parts = [part[rows] for part in blocks]
+        yield parts if isinstance(x, list | tuple) else parts[0], y[rows]
+
+
+def _weight_of(loss_fn: LossFn, y: Tensor, counted: Tensor) -> float:
+    """What the loss of a batch was divided by: its samples, its targets, or their class weights."""
+    weights = setting_of(loss_fn, "weight")
     if y.is_floating_point() or y.dtype == torch.bool:
-        return len(y)
-    return int((y != getattr(loss_fn, "ignore_index", -100)).sum())
+        return float(len(y))
+    if isinstance(weights, Tensor) and setting_of(loss_fn, "reduction") != "sum":
+        return float(weights.to(y.device)[y[counted]].double().sum())
+    return float(counted.sum())

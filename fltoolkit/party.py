@@ -80,21 +80,24 @@ class SGD(torch.optim.Optimizer):
     def step(self) -> None:  # type: ignore[override]
         """Move every parameter that has a gradient."""
         with self._no_grad:
-            (group,) = self.param_groups
-            lr = group["lr"]
-            for param in group["params"]:
-                if (gradient := param.grad) is not None:
-                    param.add_(gradient, alpha=-lr)
+            for group in self.param_groups:
+                lr = group["lr"]
+                for param in group["params"]:
+                    if (gradient := param.grad) is not None:
+                        param.add_(gradient, alpha=-lr)
 
     step.hooked = True  # type: ignore[attr-defined]  # or torch would put its bookkeeping around it
 
     def state_dict(self) -> dict[str, Any]:
-        """The learning rate: plain SGD remembers nothing else."""
-        return {"lr": self.lr}
+        """The learning rate of each group of parameters: plain SGD remembers nothing else."""
+        rates = [group["lr"] for group in self.param_groups]
+        return {"lr": rates[0] if len(rates) == 1 else rates}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Use a saved learning rate."""
-        self.lr = state["lr"]
+        """Use saved learning rates."""
+        rates = state["lr"] if isinstance(state["lr"], list) else [state["lr"]]
+        for group, lr in zip(self.param_groups, rates, strict=True):
+            group["lr"] = lr
 
 
 class Party:
@@ -142,20 +145,28 @@ class Party:
                 f"party {name!r}: loss_fn={loss_fn.__name__} is a class; make a loss of it: "
                 f"loss_fn={loss_fn.__name__}()"
             )
-        own = {id(param) for param in module.parameters()}
-        if strangers := sum(id(param) not in own for param in _parameters(optimizer)):
-            raise ValueError(
-                f"party {name!r}: its optimizer moves {strangers} parameters that are not its "
-                "module's. Make each party's optimizer from its own part of the network"
-            )
         self.name = name
         self.module = module if device is None else module.to(device)
         self.optimizer = optimizer
         self.loss_fn = loss_fn
-        self.params = [p for p in module.parameters() if p.requires_grad]
         self.device = next((p.device for p in module.parameters()), torch.device(device or "cpu"))
         self.pending: tuple[Tensor, Tensor] | None = None
         """Input and output of the last `forward`, until `backward` gets their gradient."""
+        self.check()
+
+    def check(self) -> None:
+        """Check what may have changed since: protocols call this before they train.
+
+        Raises ValueError if the optimizer moves parameters that are not the module's, such as those
+        of a layer that was replaced.
+        """
+        own = {id(param) for param in self.module.parameters()}
+        if strangers := sum(id(param) not in own for param in _parameters(self.optimizer)):
+            raise ValueError(
+                f"party {self.name!r}: its optimizer moves {strangers} parameters that are not its "
+                "module's. Make each party's optimizer from its own part of the network, and anew "
+                "after a layer was replaced"
+            )
         self._fits_loss = self._learns = False  # True: this was checked, with the first batch
 
     def forward(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch ..."]:
@@ -194,6 +205,7 @@ class Party:
             check_fits_loss(f"party {self.name!r}", self.loss_fn, output, loss)
             self._fits_loss = True
         if not math.isfinite(value := loss.item()):
+            check_some_count(f"party {self.name!r}", self.loss_fn, y)
             raise FloatingPointError(
                 f"party {self.name!r}: the loss is {value}. Training has diverged or the data hold "
                 f"NaN: {_ADVICE}"
@@ -232,8 +244,10 @@ class Party:
         elif not output.requires_grad:
             self._check_learns()
         else:
-            for param in self.params:
-                param.grad = None
+            everything = [{"params": self.module.parameters()}]
+            for group in getattr(self.optimizer, "param_groups", everything):  # as they are now
+                for param in group["params"]:
+                    param.grad = None
             output.backward(g)
             self._check_learns()
             if x.grad is not None and not math.isfinite(x.grad.sum()):
@@ -302,7 +316,8 @@ class Party:
             self.optimizer.load_state_dict(state["optimizer"])
 
     def __repr__(self) -> str:
-        return f"<Party {self.name!r}: {sum(p.numel() for p in self.params):,} parameters>"
+        learning = sum(p.numel() for p in self.module.parameters() if p.requires_grad)
+        return f"<Party {self.name!r}: {learning:,} parameters>"
 
 
 def check_one_number(loss_fn: Any, loss: Any) -> None:
@@ -332,6 +347,45 @@ def check_targets(output: Tensor, y: Tensor) -> None:
             "the loss compares each output with each target. Give both one shape: "
             "y.unsqueeze(1), or a last layer nn.Flatten(0)"
         )
+
+
+IGNORED = -100  # the class number that torch's losses ignore by default, and the metrics here
+
+
+def counted_targets(loss_fn: LossFn | None, y: Tensor) -> Tensor:
+    """Which targets count: all but the class numbers that the loss ignores, [samples, ...]."""
+    if y.is_floating_point() or y.dtype == torch.bool:
+        return torch.ones(y.shape, dtype=torch.bool, device=y.device)
+    ignored = setting_of(loss_fn, "ignore_index")
+    return y != (IGNORED if ignored is None else ignored)
+
+
+def check_some_count(who: str, loss_fn: LossFn, y: Tensor) -> None:
+    """Raise ValueError if the loss ignores all targets of a batch: its mean is then 0/0."""
+    if not bool(counted_targets(loss_fn, y).any()):
+        raise ValueError(
+            f"{who}: the loss ignores all targets of a batch (class {y.flatten()[0].item()}), so "
+            "their mean does not exist. Leave such samples out, or take larger batches"
+        )
+
+
+def setting_of(loss_fn: LossFn | None, name: str) -> Any:
+    """A setting of one of torch's losses, or of a `functools.partial` of one; None if it has none.
+
+    >>> setting_of(nn.CrossEntropyLoss(ignore_index=0), "ignore_index")
+    0
+    """
+    if isinstance(loss_fn, functools.partial):
+        return loss_fn.keywords.get(name, setting_of(loss_fn.func, name))
+    return getattr(loss_fn, name, None)
+
+
+def is_of_torch(loss_fn: LossFn) -> bool:
+    """Whether it is known how this loss makes one number of a batch."""
+    while isinstance(loss_fn, functools.partial):
+        loss_fn = loss_fn.func
+    kind = loss_fn if inspect.isfunction(loss_fn) or inspect.isbuiltin(loss_fn) else type(loss_fn)
+    return kind.__module__ in ("torch.nn.functional", "torch.nn.modules.loss", "torch._C._nn")
 
 
 def check_fits_loss(who: str, loss_fn: Any, output: Tensor, loss: Any) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from fltoolkit.channel import Channel
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party
-from fltoolkit.split.chain import arriving, check_batch, check_unshared
+from fltoolkit.split.chain import arriving, check_batch, check_parties
 
 
 @checked_at_call
@@ -43,7 +43,7 @@ def train_local_loss(
         raise ValueError(
             f"the head belongs to {head.name!r}: it must belong to {alice.name!r}, it is not sent"
         )
-    check_unshared([alice, head, bob])
+    check_parties([alice, head, bob])
     yield CHECKED
 
     totals = channel.begin({alice.name}, [alice.module, bob.module])

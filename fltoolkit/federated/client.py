@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fltoolkit.party import SGD, LossFn, check_one_number, check_targets
+from fltoolkit.party import SGD, LossFn, check_one_number, check_some_count, check_targets
 from fltoolkit.shapes import Int64, Shaped
 from fltoolkit.trees import Tree
 
@@ -190,6 +190,7 @@ def local_update(
         for rows in batch_indices(len(y), local, seed):
             loss = loss_of(local.loss_fn, model(x[rows].to(device)), y[rows].to(device))
             if not math.isfinite(value := loss.item()):
+                check_some_count("a client", local.loss_fn, y[rows])
                 raise _diverged(f"the local loss is {value}")
             losses.append(value)
             optimizer.zero_grad()

@@ -12,7 +12,13 @@ from torch import Tensor, nn
 
 from fltoolkit.arrays import as_tensor
 from fltoolkit.federated.client import Local
-from fltoolkit.party import LABEL_ADVICE, check_fits_loss, check_targets
+from fltoolkit.party import (
+    LABEL_ADVICE,
+    check_fits_loss,
+    check_targets,
+    counted_targets,
+    is_of_torch,
+)
 from fltoolkit.shapes import Shaped
 
 Clients = Mapping[str, tuple[Shaped[Tensor, "_ ..."], Shaped[Tensor, "_ ..."]]]
@@ -96,11 +102,27 @@ def check_fit(model: nn.Module, clients: Clients, local: Local) -> None:
                 f"{who}: the loss does not take its {like}: {error}. {LABEL_ADVICE}"
             ) from error
     check_fits_loss(who, local.loss_fn, output, loss)
+    check_labels(clients, output.shape, local)
     if not loss.requires_grad:
         raise ValueError(
             f"{who}: the model cannot learn, because its output does not depend on any weight that "
             "learns: is it detached (detach, no_grad, item)?"
         )
+
+
+def check_labels(clients: Clients, outputs: torch.Size, local: Local) -> None:
+    """Raise ValueError for a class number that the outputs [batch, classes, ...] do not have."""
+    if not is_of_torch(local.loss_fn):
+        return
+    for client, (_, y) in clients.items():
+        if y.is_floating_point() or y.dtype == torch.bool or y.dim() + 1 != len(outputs):
+            continue
+        numbers = y[counted_targets(local.loss_fn, y)]
+        if len(wrong := numbers[(numbers < 0) | (numbers >= outputs[1])]):
+            raise ValueError(
+                f"client {client!r} has the label {wrong[0].item()}, and the model's {outputs[1]} "
+                f"outputs are for the classes 0 to {outputs[1] - 1}"
+            )
 
 
 def _advice(model: nn.Module, x: Tensor) -> str:

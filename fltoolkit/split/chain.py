@@ -102,7 +102,7 @@ def train_split(
     [59, 118]
     """
     _check_chain(parties, labels_from)
-    check_unshared(parties)
+    check_parties(parties)
     yield CHECKED
 
     totals = channel.begin({parties[0].name}, [party.module for party in parties])
@@ -122,13 +122,14 @@ def _check_chain(parties: Sequence[Party], labels_from: str | None) -> None:
         raise ValueError(f"labels_from={labels_from!r}: no such party among {names}")
 
 
-def check_unshared(parties: Sequence[Party]) -> None:
-    """Raise ValueError if one parameter is in the networks of two owners.
+def check_parties(parties: Sequence[Party]) -> None:
+    """Check each party again, and raise ValueError if two owners' networks have one parameter.
 
     One owner's parts, such as the head and the tail of a U-shape, may share what they like.
     """
     owners: dict[int, str] = {}
     for party in parties:
+        party.check()
         for name, param in party.module.named_parameters():
             if (owner := owners.setdefault(id(param), party.name)) != party.name:
                 raise ValueError(

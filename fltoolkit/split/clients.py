@@ -14,7 +14,7 @@ from torch import Tensor
 from fltoolkit.channel import Channel
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.party import Party
-from fltoolkit.split.chain import check_unshared, split_step
+from fltoolkit.split.chain import check_parties, split_step
 from fltoolkit.trees import weighted_mean
 
 FED_SERVER = "fed_server"  # its name in the ledger
@@ -184,7 +184,7 @@ def check_clients(alices: Sequence[Party], bob: Party, batches: Sequence[Counted
     names = [party.name for party in (*alices, bob)]
     if len(set(names)) != len(names):
         raise ValueError(f"two of {names} share one name: the ledger could not tell them apart")
-    check_unshared([*alices, bob])
+    check_parties([*alices, bob])
     for alice, data in zip(alices, batches, strict=True):
         if not isinstance(data, Counted):
             raise TypeError(

@@ -10,7 +10,7 @@ from torch import Tensor
 from fltoolkit.channel import Channel
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party
-from fltoolkit.split.chain import arriving, check_batch, check_unshared
+from fltoolkit.split.chain import arriving, check_batch, check_parties
 from fltoolkit.split.gates import Gate, Progress, State, ask
 
 
@@ -48,7 +48,7 @@ def train_uploading(
         raise ValueError(f"{gate!r} waits for the end of an epoch: give it every=1 or more steps")
     if max_local_steps < 1:
         raise ValueError(f"max_local_steps={max_local_steps}: 1 or more")
-    check_unshared([alice, bob])
+    check_parties([alice, bob])
     yield CHECKED
 
     totals = channel.begin({alice.name}, [alice.module, bob.module])

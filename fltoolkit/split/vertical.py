@@ -12,7 +12,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party
 from fltoolkit.shapes import Float
-from fltoolkit.split.chain import arriving, check_batch, check_unshared
+from fltoolkit.split.chain import arriving, check_batch, check_parties
 
 Merge = Callable[[list[Tensor]], Tensor]
 
@@ -49,7 +49,7 @@ def train_vertical(
     >>> [record["nbytes"] for record in train_vertical([a, b], top, batches, Channel())]
     [54]
     """
-    check_unshared([*feature_parties, label_party])
+    check_parties([*feature_parties, label_party])
     yield CHECKED
 
     networks = [party.module for party in (*feature_parties, label_party)]

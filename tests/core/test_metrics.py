@@ -1,10 +1,15 @@
 """Metrics: right by hand, the same in any batches, and errors that say what to do."""
 
 import math
+from functools import partial
+from itertools import product
 
+import pandas as pd
 import pytest
 import torch
+import torchmetrics
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from fltoolkit import Party, evaluate
 from fltoolkit.metrics import ACCURACY, Metric
@@ -87,3 +92,74 @@ def test_a_metric_of_the_whole_set_does_not_depend_on_batches():
             whole(nn.CrossEntropyLoss()), SCORES, CLASSES, metric=ranked, batch_size=batch_size
         )
         assert found["ranked"] == float(SCORES.max() + 90)
+
+
+def partial_loss(**settings):
+    return partial(nn.functional.cross_entropy, **settings)
+
+
+@pytest.mark.parametrize("make", [nn.CrossEntropyLoss, partial_loss])
+@pytest.mark.parametrize("ignored", [-100, 255, 0])
+def test_what_the_loss_ignores_no_metric_counts(make, ignored):
+    """A network that is right wherever it counts, and 60 of 100 targets that do not count."""
+    y = torch.arange(100) % 3 + 1
+    outputs = nn.functional.one_hot(y, 4).float()
+    outputs[:60] = torch.eye(4)[(y[:60] + 1) % 4]  # wrong, where it does not count
+    y[:60] = ignored
+    f1 = Metric("f1", None, of_all=torchmetrics.F1Score("multiclass", num_classes=4))
+    for metric, batch_size in product((ACCURACY, f1), (7, 100)):
+        loss_fn = make(ignore_index=ignored)
+        found = evaluate(whole(loss_fn), outputs, y, metric=metric, batch_size=batch_size)
+        assert found[metric.name] == 1.0
+
+
+WEIGHTS = torch.tensor([1.0, 20.0, 3.0, 0.5, 7.0])
+
+
+@pytest.mark.parametrize(
+    "loss_fn",
+    [
+        nn.CrossEntropyLoss(WEIGHTS),
+        nn.CrossEntropyLoss(WEIGHTS, label_smoothing=0.1),
+        nn.NLLLoss(WEIGHTS, ignore_index=2),
+        partial_loss(weight=WEIGHTS),
+        lambda output, y: nn.functional.cross_entropy(output, y, weight=WEIGHTS),
+    ],
+    ids=["module", "smoothed", "ignoring", "partial", "own"],
+)
+def test_the_loss_of_weighted_classes_does_not_depend_on_the_batches(loss_fn):
+    y = CLASSES.sort().values
+    whole_set = float(loss_fn(SCORES, y))
+    for batch_size in (1, 13, 90):
+        found = evaluate(whole(loss_fn), SCORES, y, batch_size=batch_size)
+        assert found["test_loss"] == pytest.approx(whole_set, rel=1e-5)
+
+
+def test_a_sum_of_losses_is_divided_by_the_targets_once():
+    expected = float(nn.functional.cross_entropy(SCORES, CLASSES))
+    for batch_size in (7, 90):
+        found = evaluate(
+            whole(nn.CrossEntropyLoss(reduction="sum")), SCORES, CLASSES, batch_size=batch_size
+        )
+        assert found["test_loss"] == pytest.approx(expected)
+
+
+def test_a_metric_of_many_classes_is_refused_for_one_logit():
+    f1 = Metric("f1", None, of_all=torchmetrics.F1Score("multiclass", num_classes=2))
+    with pytest.raises(ValueError, match="needs a binary metric"):
+        evaluate(whole(nn.BCEWithLogitsLoss()), LOGITS, ONES, metric=f1)
+    f1 = Metric("f1", None, of_all=torchmetrics.F1Score("binary"))
+    assert evaluate(whole(nn.BCEWithLogitsLoss()), ONES - 0.5, ONES, metric=f1)["f1"] == 1.0
+
+
+def test_what_people_have_is_evaluated_alike():
+    """Tensors, arrays, tables and loaders, of a party or of a plain module."""
+    expected = evaluate(whole(nn.CrossEntropyLoss()), SCORES, CLASSES)
+    party = whole(nn.CrossEntropyLoss())[0]
+    table, column = pd.DataFrame(SCORES.numpy()), pd.Series(CLASSES.numpy(), index=range(90, 0, -1))
+    loader = DataLoader(TensorDataset(SCORES, CLASSES), 7)
+    for x, y in ((SCORES.numpy(), CLASSES.numpy()), (table, column), (loader, None)):
+        assert evaluate(party, x, y) == pytest.approx(expected)
+        assert evaluate(nn.Identity(), x, y) == {"accuracy": expected["accuracy"]}
+    with pytest.raises(ValueError, match="y is missing"):
+        evaluate(party, SCORES)

@@ -1,6 +1,7 @@
 """A party's part of the model: handed on whole, and kept apart from its optimizer."""
 
 import copy
+from functools import partial
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.federated import Local, fedavg, local_update
 from fltoolkit.models import seeded
 from fltoolkit.party import SGD, Party, TrainingWarning
+from fltoolkit.split import train_split
 
 
 def party(seed, name="alice"):
@@ -265,5 +267,53 @@ def test_schedulers_of_torch_change_the_learning_rate_of_plain_sgd():
     assert optimizer.lr == pair[0][1].param_groups[0]["lr"] != 0.1
     again = copy.deepcopy(learner)
     assert again.optimizer.lr == optimizer.lr
-    assert again.optimizer.param_groups[0]["params"][0] is again.params[0]
+    assert again.optimizer.param_groups[0]["params"][0] is next(again.module.parameters())
     assert optimizer.state_dict() == {"lr": optimizer.lr}
+
+
+@pytest.mark.parametrize("make", [SGD, partial(torch.optim.SGD, momentum=0.9), torch.optim.Adam])
+@pytest.mark.parametrize("later", ["unfrozen", "added"])
+def test_what_learns_later_learns_as_without_a_party(make, later):
+    """Weights that are unfrozen, or given to the optimizer, after the party was made."""
+    x, y = torch.randn(8, 3, generator=torch.Generator().manual_seed(0)), torch.arange(8) % 2
+    ends = []
+    for as_party in (True, False):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+        first, last = model
+        first.requires_grad_(later == "added")
+        optimizer = make(model.parameters() if later == "unfrozen" else last.parameters(), lr=0.1)
+        party = Party("bob", model, optimizer, nn.CrossEntropyLoss())
+        for step in range(6):
+            if step == 2 and later == "unfrozen":
+                first.requires_grad_(True)
+            elif step == 2:
+                optimizer.add_param_group({"params": list(first.parameters()), "lr": 0.05})
+            if as_party:
+                party.loss_and_grad(x, y)
+            else:
+                model.zero_grad()
+                nn.functional.cross_entropy(model(x), y).backward()
+                optimizer.step()
+        ends.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
+    assert torch.equal(*ends)
+    saved = optimizer.state_dict()
+    optimizer.load_state_dict(saved)
+    assert optimizer.state_dict() == saved
+
+
+def test_a_replaced_layer_is_noticed_when_a_training_begins():
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    bob = Party("bob", model, SGD(model.parameters(), lr=0.1), nn.CrossEntropyLoss())
+    model[1] = nn.Linear(4, 5)
+    alice = Party("alice", nn.Linear(3, 3))
+    with pytest.raises(ValueError, match=r"moves 2 parameters .* replaced"):
+        train_split([alice, bob], [], Channel())
+
+
+def test_a_batch_of_which_nothing_counts_is_no_divergence():
+    y = torch.full((4,), -100)
+    with pytest.raises(ValueError, match="'bob': the loss ignores all targets of a batch"):
+        Party("bob", nn.Linear(3, 2), loss_fn=nn.CrossEntropyLoss()).loss_and_grad(
+            torch.ones(4, 3), y
+        )
