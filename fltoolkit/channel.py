@@ -248,6 +248,8 @@ class Channel:
     ) -> Callable[[], dict[str, int]]:
         """What a protocol calls before its first message; returns `totals` of the clients.
 
+        From now on the networks' buffers, such as the running variances of BatchNorm, are sent
+        exactly in messages of the kinds ``model`` and ``update``: a codec could make them negative.
         Warns (`fltoolkit.party.TrainingWarning`) if a training of other networks has used this
         channel, unless the channel was loaded.
 
@@ -260,6 +262,8 @@ class Channel:
         if sends_weights:
             check_whole(self.codecs.get("model"))
         self.links.whole_models = sends_weights
+        buffers = (network.named_buffers(remove_duplicate=False) for network in networks)
+        self.links.exact = frozenset(name for each in buffers for name, _ in each)
         known = {id(network()) for network in self._trained}
         if self.transfers and known and known.isdisjoint(map(id, networks)):
             warnings.warn(

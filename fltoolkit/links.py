@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from fltoolkit.codecs.base import Codec, Identity, check_codec, walk
 from fltoolkit.codecs.stage import Sizes, Stage
+from fltoolkit.codecs.wrappers import Only
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError
 
@@ -29,6 +30,10 @@ finding out which samples two owners have in common."""
 OF_SAMPLES = ("activations", "gradients")
 """The kinds whose values belong to the samples of one batch, so that the next message is about
 other samples."""
+
+
+OF_WEIGHTS = ("model", "update")
+"""The kinds whose entries are those of a network; its buffers are sent exactly in them."""
 
 
 class Link(NamedTuple):
@@ -116,6 +121,7 @@ class Links:
         check_codecs(given)
         self.codecs = dict(given)
         self.whole_models = False  # True: no codec may leave out some of a model's weights
+        self.exact: frozenset[str] = frozenset()  # a network's buffers, which no codec may change
         self.ends: dict[Link, Ends] = {}  # the codecs of the links that are open
         self.shared: dict[Link, Ends] = {}  # in a broadcast: one codec for all of its links
         self._chosen: dict[Link, Codec] = {}  # what the function gave for a link last
@@ -130,7 +136,10 @@ class Links:
             return self.shared[link]
         if self._codec_of is not None and link.kind not in self.codecs:
             self._choose(link, self._codec_of(link) or Identity())
-        return self.ends.get(link) or self._begin(link)
+        ends = self.ends.get(link) or self._begin(link)
+        if not self.exact or link.kind not in OF_WEIGHTS or type(ends.sending) is Identity:
+            return ends
+        return Ends(*(Only(end, 0, exact=self.exact) for end in ends))
 
     def _choose(self, link: Link, codec: Codec) -> None:
         """Let a link go on with this codec; if it is another one than before, begin anew."""

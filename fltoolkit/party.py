@@ -140,6 +140,7 @@ class Party:
                 f"party {name!r}: optimizer={optimizer!r} is no optimizer; make one from the "
                 "module's parameters, e.g. torch.optim.SGD(module.parameters(), lr=0.03)"
             )
+        check_no_closure(f"party {name!r}", optimizer)
         if isinstance(loss_fn, type):
             raise TypeError(
                 f"party {name!r}: loss_fn={loss_fn.__name__} is a class; make a loss of it: "
@@ -214,7 +215,10 @@ class Party:
 
     def _output(self, x: Tensor) -> Tensor:
         """The module's output for x."""
-        output = self._computed("module", self.module, _FIT, x.to(self.device))
+        wanted = next((p.dtype for p in self.module.parameters()), x.dtype)
+        floats = x.is_floating_point() and wanted != x.dtype
+        advice = f"Give both one dtype, for example by x.to({wanted})" if floats else _FIT
+        output = self._computed("module", self.module, advice, x.to(self.device))
         if not isinstance(output, Tensor):
             raise TypeError(
                 f"party {self.name!r}: its module returns a {type(output).__name__}, not one "
@@ -318,6 +322,17 @@ class Party:
     def __repr__(self) -> str:
         learning = sum(p.numel() for p in self.module.parameters() if p.requires_grad)
         return f"<Party {self.name!r}: {learning:,} parameters>"
+
+
+def check_no_closure(who: str, optimizer: Any) -> None:
+    """Raise TypeError for an optimizer that computes the loss in its step, such as LBFGS."""
+    step = inspect.signature(optimizer.step).parameters if optimizer is not None else {}
+    if "closure" in step and step["closure"].default is inspect.Parameter.empty:
+        raise TypeError(
+            f"{who}: {type(optimizer).__name__} needs a closure, which computes the loss several "
+            "times in a step, and here a step is one message in each direction. Use SGD, Adam or "
+            "another optimizer whose step() needs no argument"
+        )
 
 
 def check_one_number(loss_fn: Any, loss: Any) -> None:

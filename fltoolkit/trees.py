@@ -51,6 +51,36 @@ def check_finite(name: str, values: Tensor) -> None:
         )
 
 
+_WIDER = {
+    torch.bool: torch.int16,
+    torch.uint8: torch.int16,
+    torch.int8: torch.int16,
+    torch.int16: torch.int32,
+    torch.int32: torch.int64,
+}
+"""The dtype in which a difference of whole numbers, or of a mask, has room."""
+
+
+def difference(end: Tensor, start: Tensor) -> Tensor:
+    """``end - start`` on the device of ``end``, in a dtype that holds it; masks are 0 and 1.
+
+    >>> difference(torch.tensor([True, False]), torch.tensor([False, True]))
+    tensor([ 1, -1], dtype=torch.int16)
+    """
+    wide = _WIDER.get(end.dtype, end.dtype)
+    return end.to(wide) - start.to(end.device, wide)
+
+
+def plus_difference(start: Tensor, delta: Tensor) -> Tensor:
+    """``start`` plus a `difference`, or a mean of such, in the dtype of ``start``.
+
+    >>> plus_difference(torch.tensor([True, False]), torch.tensor([-1, 0], dtype=torch.int16))
+    tensor([False, False])
+    """
+    wide = _WIDER.get(start.dtype, start.dtype)
+    return (start.to(wide) + delta.to(start.device, wide)).to(start.dtype)
+
+
 def weighted_mean(trees: Sequence[Tree], weights: Sequence[float]) -> Tree:
     """``sum_k w_k tree_k / sum_k w_k``, entry by entry: the average of FedAvg.
 

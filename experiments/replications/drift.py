@@ -5,6 +5,7 @@ Not here: models that differ from owner to owner (personal.py).
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -121,7 +122,8 @@ def scaffold(
             message = _joined(update.delta, plus(own[k], old[k], -1))
             received.append(channel.send(k, SERVER, "update", message))
         mean, change = _parted(weighted_mean(received, [1.0] * len(received)))
-        apply_update(model, {n: server_lr * d for n, d in mean.items()}, None)
+        moved = {n: server_lr * d if n in zero else d for n, d in mean.items()}  # no buffers
+        apply_update(model, moved, None)
         c = memory.server = plus(c, change, len(drawn) / len(team.clients))
         yield {"round": round_, "step": channel.step, **loss_of_all(updates), **totals()}
 
@@ -205,7 +207,7 @@ def learn_corrected(
         def optimizer(params: list[Tensor]) -> torch.optim.Optimizer:
             for param, name in zip(params, order, strict=True):  # each client trains a copy
                 constant = correction[name].to(param)
-                param.register_hook(lambda gradient, constant=constant: gradient + constant)
+                param.register_post_accumulate_grad_hook(partial(add_to_gradient, constant))
             return make_optimizer(team.local, params, None)
 
         return replace(team.local, lr=None, optimizer=optimizer)
@@ -218,6 +220,12 @@ def learn_corrected(
         except FloatingPointError as error:
             raise FloatingPointError(f"client {k!r}, round {round_}: {error}") from error
     return updates
+
+
+def add_to_gradient(constant: Tensor, param: Tensor) -> None:
+    """Add a constant to a gradient, which may be a sparse one."""
+    if param.grad is not None:
+        param.grad = constant + param.grad
 
 
 def plain_rounds(

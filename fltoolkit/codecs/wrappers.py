@@ -4,7 +4,7 @@ Not here: sending only what has changed since the last message
 (fltoolkit_research/codecs/difference.py).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -110,11 +110,10 @@ class ErrorFeedback(Wrapper):
 
     def encode(self, tree: Tree) -> bytes:
         """Encode ``tree`` plus residual; remember what the receiver will not get."""
-        wanted = self._wanted(tree)
-        message, sent = self.codec.encode_and_decode(wanted)
-        for name, tensor in wanted.items():
-            if tensor.is_floating_point():
-                self.residual[name] = tensor.detach().cpu() - sent[name]
+        owed = self._owed(tree)
+        message, sent = self.codec.encode_and_decode({**tree, **_narrowed(owed, tree)})
+        for name, tensor in owed.items():
+            self.residual[name] = tensor - sent[name].to(tensor.dtype)
         return message
 
     def decode(self, message: bytes) -> Tree:
@@ -123,15 +122,20 @@ class ErrorFeedback(Wrapper):
 
     def weigh(self, tree: Tree) -> Sizes | None:
         """The sizes of the message of ``tree`` plus residual."""
-        return self.codec.weigh(self._wanted(tree))
+        return self.codec.weigh({**tree, **_narrowed(self._owed(tree), tree)})
 
-    def _wanted(self, tree: Tree) -> Tree:
-        """What the receiver should get: the tree plus what it did not get so far."""
+    def _owed(self, tree: Tree) -> Tree:
+        """The float entries plus what the receiver did not get so far, in float32 or wider.
+
+        In 16 bits a residual would soon be so large that a small update no longer changes it.
+        """
         check_tree(tree)
-        wanted = dict(tree)
+        owed = {}
         for name, tensor in tree.items():
             if not tensor.is_floating_point():
                 continue
+            check_finite(name, tensor)  # or the residual would keep it for ever
+            wide = tensor.detach().cpu().to(torch.promote_types(tensor.dtype, torch.float32))
             if (residual := self.residual.get(name)) is not None:
                 if residual.shape != tensor.shape:
                     raise ValueError(
@@ -139,9 +143,9 @@ class ErrorFeedback(Wrapper):
                         f"{tuple(residual.shape)}: one link carries one model"
                     )
                 faded = residual if self.decay == 1 else self.decay * residual
-                wanted[name] = tensor.detach().cpu() + faded
-            check_finite(name, wanted[name])  # or the residual would keep it for ever
-        return wanted
+                check_finite(name, wide := wide + faded)
+            owed[name] = wide
+        return owed
 
     def start_link(self, salt: int) -> None:
         """Start with an empty residual."""
@@ -162,12 +166,24 @@ class ErrorFeedback(Wrapper):
         return f"ErrorFeedback({self.codec!r}{decay})"
 
 
+def _narrowed(owed: Tree, tree: Tree) -> Tree:
+    """The values in the dtypes of ``tree``, at most as large as these dtypes can hold."""
+    narrow = {}
+    for name, tensor in owed.items():
+        if (dtype := tree[name].dtype) != tensor.dtype:
+            most = torch.finfo(dtype).max
+            tensor = tensor.clamp(-most, most).to(dtype)
+        narrow[name] = tensor
+    return narrow
+
+
 class Only(Wrapper):
     """Compress large entries, send small ones exactly: ``Only(Pipeline(Quantize(8)))``.
 
     Biases and normalization weights take only a few bytes, and compression harms them most. The
     usual threshold is 10,000 values, as in TensorFlow Federated's compression tutorial. NaN and
-    infinity are errors at both ends, also in small entries.
+    infinity are errors at both ends, also in small entries. Entries whose names are in ``exact``
+    are sent exactly whatever their size is; a `Channel` does this with the buffers of a network.
 
     >>> from fltoolkit.codecs import Pipeline, Quantize
     >>> codec = Only(Pipeline(Quantize(1)), min_size=3)
@@ -176,11 +192,13 @@ class Only(Wrapper):
     {'w': tensor([0., 0., 4.]), 'b': tensor([0.1000, 0.2000])}
     """
 
-    def __init__(self, codec: Codec, min_size: int = 10_000):
+    def __init__(
+        self, codec: Codec, min_size: int = 10_000, *, exact: Collection[str] = frozenset()
+    ):
         super().__init__(codec)
         if min_size < 0:
             raise ValueError(f"min_size={min_size}: entries of so many values or more are encoded")
-        self.min_size = min_size
+        self.min_size, self.exact = min_size, exact
 
     def encode(self, tree: Tree) -> bytes:
         """Two messages in one frame: the encoded entries, and the exact ones as they are."""
@@ -215,8 +233,8 @@ class Only(Wrapper):
 
     def _parted(self, tree: Tree) -> tuple[Tree, Tree]:
         """The entries that are encoded, and those that are sent exactly."""
-        large = {name: t for name, t in tree.items() if t.numel() >= self.min_size}
-        return large, {name: t for name, t in tree.items() if name not in large}
+        exact = {n: t for n, t in tree.items() if t.numel() < self.min_size or n in self.exact}
+        return {name: t for name, t in tree.items() if name not in exact}, exact
 
     def _opened(self, message: bytes) -> tuple[bytes, Tree]:
         """The inner codec's message, and the exact entries."""
@@ -227,4 +245,5 @@ class Only(Wrapper):
         return inner.numpy().tobytes(), exact
 
     def __repr__(self) -> str:
-        return f"Only({self.codec!r}, min_size={self.min_size})"
+        exact = f", exact={sorted(self.exact)}" if self.exact else ""
+        return f"Only({self.codec!r}, min_size={self.min_size}{exact})"

@@ -4,16 +4,18 @@ Not here: the picture of a partition (plots.partition), and more ways (`fltoolki
 """
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fltoolkit.shapes import Int, Int64, Shaped
+from fltoolkit.arrays import Array, as_tensor
+from fltoolkit.shapes import Int64, Shaped
 
 
 def partition_iid(
-    labels: Shaped[Tensor, " num_samples *target"], num_clients: int, *, seed: int
+    labels: Shaped[Tensor, " num_samples *target"] | Array, num_clients: int, *, seed: int
 ) -> list[Int64[Tensor, " _"]]:
     """Shuffle the samples and deal them out evenly; sizes differ by at most one.
 
@@ -29,7 +31,7 @@ def partition_iid(
 
 
 def partition_dirichlet(
-    labels: Int[Tensor, " num_samples"], num_clients: int, *, alpha: float, seed: int
+    labels: Shaped[Tensor, " num_samples"] | Array, num_clients: int, *, alpha: float, seed: int
 ) -> list[Int64[Tensor, " _"]]:
     """Give each client its own mix of classes, drawn from a Dirichlet distribution.
 
@@ -81,11 +83,17 @@ def split_features(
     return as_rows(np.array_split(np.arange(num_features), num_parties))
 
 
-def labels_to_divide(labels: Tensor, num_clients: int) -> np.ndarray:
+def labels_to_divide(labels: Any, num_clients: int) -> np.ndarray:
     """The labels as an array. Raises ValueError if they cannot be divided among so many clients."""
+    labels = as_tensor("labels", labels)
     if labels.ndim != 1:
         raise ValueError(f"labels of shape {list(labels.shape)}: expected one class per sample")
     check_count("num_clients", num_clients, len(labels), "samples")
+    if missing := int(labels.isnan().sum()):
+        raise ValueError(
+            f"{missing} of {len(labels)} labels are NaN, so their samples belong to no class: "
+            "leave them out, or give them a class of their own"
+        )
     return labels.numpy(force=True)
 
 

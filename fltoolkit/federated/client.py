@@ -16,9 +16,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fltoolkit.party import SGD, LossFn, check_one_number, check_some_count, check_targets
+from fltoolkit.party import (
+    SGD,
+    LossFn,
+    check_no_closure,
+    check_one_number,
+    check_some_count,
+    check_targets,
+)
 from fltoolkit.shapes import Int64, Shaped
-from fltoolkit.trees import Tree
+from fltoolkit.trees import Tree, difference
 
 MakeOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]
 """``optimizer(params)`` makes an optimizer, e.g. ``partial(torch.optim.AdamW, lr=1e-3)``."""
@@ -126,9 +133,9 @@ class LocalUpdate(NamedTuple):
     """What one client has learned.
 
     ``delta`` is end minus start for parameters that learn and for buffers, also for whole numbers
-    such as BatchNorm's ``num_batches_tracked``. ``loss`` is the mean of the losses of the batches;
-    each is computed before its step and without the proximal term. ``state`` is the optimizer's
-    state, with ``Local(keep_state=True)`` only.
+    such as BatchNorm's ``num_batches_tracked``, and for masks; see `fltoolkit.trees.difference`.
+    ``loss`` is the mean of the losses of the batches; each is computed before its step and without
+    the proximal term. ``state`` is the optimizer's state, with ``Local(keep_state=True)`` only.
     """
 
     delta: Tree
@@ -195,6 +202,10 @@ def local_update(
             losses.append(value)
             optimizer.zero_grad()
             loss.backward()
+            if first or local.clip_norm:
+                for param in params:  # of sparse embeddings
+                    if param.grad is not None and param.grad.is_sparse:
+                        param.grad = param.grad.to_dense()
             for param, w0 in zip(params, first, strict=False):
                 if param.grad is not None:  # the gradient of prox/2 |w - w0|^2
                     param.grad.add_(param.detach() - w0, alpha=local.prox)
@@ -248,7 +259,7 @@ def finished(start: Tree, end: Tree, losses: list[float], num_samples: int) -> L
     loss = sum(losses) / len(losses)
     if not math.isfinite(loss):
         raise _diverged(f"the local loss is {loss}")
-    delta = {name: end[name] - start[name].to(end[name]) for name in end}
+    delta = {name: difference(end[name], start[name]) for name in end}
     sums = [d.sum(dtype=torch.float32) for d in delta.values() if d.is_floating_point()]
     if not torch.stack(sums).isfinite().all():  # the last step may fail after a good loss
         raise _diverged(f"the loss is {losses[-1]}, but the step after it led to NaN or infinity")
@@ -326,6 +337,7 @@ def make_optimizer(
     if local.optimizer is None:
         return SGD(params, lr=local.lr or 0.0)
     optimizer = local.optimizer(params)
+    check_no_closure("Local(optimizer=...)", optimizer)
     if state is not None:
         optimizer.load_state_dict(copy.deepcopy(state))  # torch would move the tensors given here
     return optimizer
@@ -342,6 +354,12 @@ def check_settings(
         )
     if not any(param.requires_grad for param in module.parameters()):
         raise ValueError("the module has no parameter that learns (requires_grad=True)")
+    for name, entry in module.state_dict().items():
+        if not isinstance(entry, Tensor):
+            raise TypeError(
+                f"entry {name!r} of the model's state is a {type(entry).__name__}, and only "
+                "tensors can be sent: let get_extra_state return a tensor, or leave it out"
+            )
     for x, y in data:
         if len(x) != len(y) or not len(y):
             raise ValueError(f"{len(x)} samples and {len(y)} labels: need one each, and at least 1")

@@ -279,6 +279,13 @@ def _check(workers: Workers, channel: Channel, cohort: int, server: Server) -> N
             f"mean={mean}: each update must count once, with the same weight. Leave "
             "staleness=Drop()"
         )
+    statistics = [n for n, buffer in workers.model.named_buffers() if buffer.is_floating_point()]
+    if once and statistics:
+        raise ValueError(
+            f"mean={mean}: it would round or change {statistics[0]!r}, which is no weight but a "
+            "statistic of the samples, such as a running variance. Use layers without buffers, for "
+            "example nn.GroupNorm or BatchNorm with track_running_stats=False"
+        )
     if server.tune is not None and not workers.are_here(channel):
         raise ValueError("tune needs the bytes of all clients, and some are in other processes")
 

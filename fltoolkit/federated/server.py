@@ -16,7 +16,7 @@ from fltoolkit.federated.clock import Arrivals, Backlog
 from fltoolkit.federated.means import Mean, mean_of_all
 from fltoolkit.history import Record
 from fltoolkit.party import Party
-from fltoolkit.trees import Tree, is_finite
+from fltoolkit.trees import Tree, is_finite, plus_difference
 
 SERVER = "server"  # its name in the ledger
 
@@ -132,7 +132,7 @@ def apply_update(model: nn.Module, delta: Tree, optimizer: torch.optim.Optimizer
                 param.grad = -delta[name].to(param)
         optimizer.step()
         optimizer.zero_grad()
-    added = {name: own[name] + d.to(own[name]) for name, d in delta.items() if name not in params}
+    added = {n: plus_difference(own[n], d) for n, d in delta.items() if n not in params}
     model.load_state_dict(added, strict=False)
     if not all(map(is_finite, own.values())):
         model.load_state_dict(before)

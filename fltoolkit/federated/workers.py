@@ -22,7 +22,7 @@ from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.means import Collecting, Mean, WithMasks, mean_of_all
 from fltoolkit.federated.samples import Clients, as_clients, check_fit
 from fltoolkit.history import Record
-from fltoolkit.trees import Tree, is_finite
+from fltoolkit.trees import Tree, is_finite, plus_difference
 
 Train = Callable[..., Sequence[LocalUpdate | FloatingPointError]]
 """``train(model, starts, data, local, seeds=seeds)``: `local_updates`, or anything called like it.
@@ -192,7 +192,7 @@ class Workers:
 
 def plus(tree: Tree, other: Tree, factor: float = 1) -> Tree:
     """``tree + factor * other``, for the entries that both have."""
-    return {name: t + factor * other[name] for name, t in tree.items() if name in other}
+    return {n: plus_difference(t, factor * other[n]) for n, t in tree.items() if n in other}
 
 
 def mean_loss(losses: Sequence[float], weights: Sequence[float]) -> Record:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fltoolkit.shapes import Bool, Float32, Int64, Shaped
+from fltoolkit.shapes import Bool, Float, Int64, Shaped
 
 _MISSING = -1
 
@@ -57,13 +57,20 @@ class ActivationCache:
     def write(
         self,
         ids: Int64[Tensor, " batch"],
-        h: Float32[Tensor, "batch ..."],
+        h: Float[Tensor, "batch ..."],
         y: Shaped[Tensor, "batch ..."],
     ) -> None:
         """Store a row for each id, in place of what was stored for it."""
         if self._h is None or self._y is None:
-            self._h = torch.zeros(self.num_samples, *h.shape[1:])  # unwritten pages take no memory
+            # in the dtype of the first activations; unwritten pages take no memory
+            self._h = torch.zeros(self.num_samples, *h.shape[1:], dtype=h.dtype)
             self._y = torch.zeros(self.num_samples, *y.shape[1:], dtype=y.dtype)
+        if h.shape[1:] != self._h.shape[1:] or h.dtype != self._h.dtype:
+            raise ValueError(
+                f"activations of shape {list(h.shape[1:])} and {h.dtype} after "
+                f"{list(self._h.shape[1:])} and {self._h.dtype}: the cache keeps one row for each "
+                "sample, so all must be alike. Pad all samples to one length"
+            )
         if len(new := ids[~self.has(ids)]):
             self._ids = torch.cat([self._ids, new])
         self._h[ids], self._y[ids] = h.cpu(), y.cpu()
@@ -71,7 +78,7 @@ class ActivationCache:
 
     def read(
         self, ids: Int64[Tensor, " batch"]
-    ) -> tuple[Float32[Tensor, "batch ..."], Shaped[Tensor, "batch ..."]]:
+    ) -> tuple[Float[Tensor, "batch ..."], Shaped[Tensor, "batch ..."]]:
         """Activations and labels of stored samples. Raises KeyError for one that is not."""
         if not bool(self.has(ids).all()) or self._h is None or self._y is None:
             missing = ids[~self.has(ids)].tolist()

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from fltoolkit.channel import Channel
 from fltoolkit.links import Link
-from fltoolkit.shapes import Bool, Float32, Int64
+from fltoolkit.shapes import Bool, Float, Int64
 from fltoolkit.split.cache import ActivationCache
 
 
@@ -80,11 +80,11 @@ def memories_of(
 
 def send_up(
     link: Link,
-    h: Float32[Tensor, "batch ..."],
+    h: Float[Tensor, "batch ..."],
     keys: Int64[Tensor, " batch"],
     channel: Channel,
     memory: CutMemory,
-) -> tuple[Float32[Tensor, "batch ..."], Bool[Tensor, " batch"]]:
+) -> tuple[Float[Tensor, "batch ..."], Bool[Tensor, " batch"]]:
     """Send as `Upload` says; return the activations for Bob to use, and which rows were sent."""
     cache, mirror, _, upload = memory
     sent = came = torch.ones(len(keys), dtype=torch.bool)
@@ -119,6 +119,6 @@ def _held(cache: ActivationCache, keys: Tensor, like: Tensor) -> tuple[Tensor, T
     return known, held
 
 
-def place(g: Float32[Tensor, "sent ..."], sent: Bool[Tensor, " batch"]) -> Tensor:
+def place(g: Float[Tensor, "sent ..."], sent: Bool[Tensor, " batch"]) -> Tensor:
     """Put the sent rows at their places; rows that were not sent become zeros."""
     return g if bool(sent.all()) else g.new_zeros(len(sent), *g.shape[1:]).index_put((sent,), g)

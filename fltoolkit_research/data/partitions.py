@@ -3,15 +3,17 @@
 Not here: evenly and by a Dirichlet distribution (`fltoolkit.data`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fltoolkit.arrays import Array
 from fltoolkit.data.datasets import Dataset
 from fltoolkit.data.partitions import as_rows, check_count, generator, labels_to_divide
-from fltoolkit.shapes import Int, Int64
+from fltoolkit.shapes import Int64, Shaped
 
 
 def partition_contiguous(num_samples: int, num_clients: int) -> list[Int64[Tensor, " _"]]:
@@ -27,7 +29,11 @@ def partition_contiguous(num_samples: int, num_clients: int) -> list[Int64[Tenso
 
 
 def partition_shards(
-    labels: Int[Tensor, " num_samples"], num_clients: int, *, shards_per_client: int = 2, seed: int
+    labels: Shaped[Tensor, " num_samples"] | Array,
+    num_clients: int,
+    *,
+    shards_per_client: int = 2,
+    seed: int,
 ) -> list[Int64[Tensor, " _"]]:
     """Sort by label, cut into equal shards, and give each client some shards at random.
 
@@ -54,7 +60,7 @@ def partition_shards(
 
 
 def partition_owners(
-    owners: Int[Tensor, " num_samples"], num_clients: int, *, seed: int
+    owners: Shaped[Tensor, " num_samples"] | Sequence[Any] | Array, num_clients: int, *, seed: int
 ) -> list[Int64[Tensor, " _"]]:
     """Natural clients: all samples of one owner (a writer, a role, a clinic) stay together.
 
@@ -63,7 +69,7 @@ def partition_owners(
     >>> [part.tolist() for part in partition_owners(torch.tensor([7, 7, 3, 5, 3]), 3, seed=0)]
     [[0, 1], [2, 4], [3]]
     """
-    names, which = np.unique(owners.numpy(force=True), return_inverse=True)
+    names, which = named(owners)
     check_count("num_clients", num_clients, len(names), "owners")
     hands = np.array_split(generator(seed).permutation(len(names)), num_clients)
     return as_rows([np.flatnonzero(np.isin(which, hand)) for hand in hands])
@@ -84,17 +90,21 @@ def owner_numbers(data: Dataset) -> Int64[Tensor, " train"]:
             "Dataset(..., owners=...), a number or a name for each training sample, or use "
             "fltoolkit_research.data.of_owners"
         )
-    owners = data.owners.tolist() if isinstance(data.owners, Tensor) else [*data.owners]
-    if len(owners) != len(data.y_train):
+    if len(data.owners) != len(data.y_train):
         raise ValueError(
-            f"{len(owners)} owners for {len(data.y_train)} training samples: give one each"
+            f"{len(data.owners)} owners for {len(data.y_train)} training samples: give one each"
         )
-    for row, owner in enumerate(owners):
+    return torch.from_numpy(named(data.owners)[1])
+
+
+def named(owners: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The owners in order, and the number of each sample's owner. Raises ValueError for none."""
+    of = owners.tolist() if isinstance(owners, Tensor) else [*owners]
+    for row, owner in enumerate(of):
         if owner is None or owner != owner:  # NaN, as a table has it for an empty cell
-            raise ValueError(
-                f"training sample {row} has the owner {owner}: give each a number or a name"
-            )
-    return torch.from_numpy(np.unique(np.asarray(owners), return_inverse=True)[1])
+            raise ValueError(f"sample {row} has the owner {owner}: give each a number or a name")
+    names, which = np.unique(np.asarray(of), return_inverse=True)
+    return names, which
 
 
 def of_owners(

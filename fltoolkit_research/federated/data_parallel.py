@@ -134,7 +134,10 @@ def gradients(
         each = torch.autograd.grad(
             loss, [*params.values()], allow_unused=True, materialize_grads=True
         )
-        grads[worker] = {name: g.detach() for name, g in zip(params, each, strict=True)}
+        grads[worker] = {
+            name: (g.to_dense() if g.is_sparse else g).detach()
+            for name, g in zip(params, each, strict=True)
+        }
         losses.append(loss.item())
     return ({"loss": sum(losses) / len(losses)} if losses else {}), grads
 

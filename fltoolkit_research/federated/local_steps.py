@@ -17,7 +17,7 @@ from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import apply_update, check_optimizer
 from fltoolkit.federated.workers import Fleet, RoundMemory, Workers, as_fleet, mean_loss, plus
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
-from fltoolkit.trees import Tree
+from fltoolkit.trees import Tree, difference
 from fltoolkit_research.federated.exchange import Exchange, ThroughServer, balanced
 
 
@@ -202,7 +202,9 @@ def streaming_diloco(
         memory.weights = {w: plus(memory.weights[w], update) for w, update in updates.items()}
 
         part, shared = parts[round_ % stream.fragments], sent_entries(model)
-        progress = {w: {n: memory.weights[w][n] - shared[n] for n in part} for w in team.clients}
+        progress = {
+            w: {n: difference(memory.weights[w][n], shared[n]) for n in part} for w in team.clients
+        }
         memory.waiting.append(stream.exchange(channel, progress))
 
         if len(memory.waiting) > stream.overlap:
@@ -210,7 +212,9 @@ def streaming_diloco(
             apply_update(model, mean, outer)
             shared = sent_entries(model)
             for own in memory.weights.values():
-                own.update({n: blend * own[n] + (1 - blend) * shared[n] for n in mean})
+                for n in mean:  # whole numbers are not mixed
+                    whole = not shared[n].is_floating_point()
+                    own[n] = shared[n] if whole else blend * own[n] + (1 - blend) * shared[n]
         yield record_of(round_, local, loss, totals())
 
 

@@ -109,8 +109,8 @@ def _texts(name: str, ids: Iterable[str]) -> list[str]:
     for row, each in enumerate(ids):
         if not isinstance(each, str):
             raise TypeError(
-                f"ids of {name!r}: row {row} is {each!r}, a {type(each).__name__}. Both owners must "
-                "write an id in the same way, so give texts: 7, 7.0 and '07' would be three ids"
+                f"ids of {name!r}: row {row} is {each!r}, a {type(each).__name__}. Both owners "
+                "must write an id in the same way, so give texts: 7, 7.0 and '07' are three ids"
             )
         if not each or each != each.strip() or len(each.splitlines()) > 1:
             raise ValueError(

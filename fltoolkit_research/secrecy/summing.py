@@ -184,7 +184,7 @@ class Summed:
         for stage in self._stages:
             if hasattr(stage, "round_"):
                 stage.round_ = round_
-        self._known, symbols = self._apply(torch.zeros(num_values), salt=0)
+        self._known, symbols = self._apply(torch.zeros(num_values, dtype=torch.float32), salt=0)
         self.num_levels = symbols.num_levels
         self.num_numbers = symbols.values.numel()
 

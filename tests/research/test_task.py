@@ -39,9 +39,9 @@ def test_owners_may_be_names():
     with pytest.raises(ValueError, match="3 owners for 4 training samples"):
         numbers(["ben", "ann", "cid"])
     for missing in (None, float("nan")):
-        with pytest.raises(ValueError, match=f"training sample 2 has the owner {missing}"):
+        with pytest.raises(ValueError, match=f"sample 2 has the owner {missing}"):
             numbers(["ben", "ann", missing, "ben"])
-    with pytest.raises(ValueError, match="training sample 1 has the owner nan"):
+    with pytest.raises(ValueError, match="sample 1 has the owner nan"):
         numbers(torch.tensor([1.0, torch.nan, 2.0, 3.0]))
 
 

@@ -162,3 +162,24 @@ def test_an_infinite_sum_does_not_stay_in_a_residual():
     with pytest.raises(ValueError, match="'w' holds NaN or infinite"):
         codec.encode(huge)
     assert codec.residual["w"].tolist() == huge["w"].tolist()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_a_residual_does_not_forget_small_values(dtype):
+    """What is sent and what is still owed are together what was put in, after 2,000 messages."""
+    codec = ErrorFeedback(Pipeline(TopK(0.5)))
+    update = {"w": torch.tensor([8.0, -8.0, 0.01, 0.01], dtype=dtype)}
+    sent = torch.zeros(4, dtype=torch.float64)
+    for _ in range(2000):
+        received = codec.decode(codec.encode(update))["w"]
+        assert received.dtype == dtype
+        sent += received
+    owed = codec.residual["w"].double()
+    torch.testing.assert_close(sent + owed, 2000 * update["w"].double(), rtol=1e-3, atol=0)
+
+
+def test_a_residual_of_16_bits_does_not_overflow():
+    codec = ErrorFeedback(Pipeline(TopK(0.25)))
+    update = {"w": torch.tensor([60_000.0, -60_000.0, 50_000.0, 1.0], dtype=torch.float16)}
+    for _ in range(5):
+        assert codec.decode(codec.encode(update))["w"].isfinite().all()

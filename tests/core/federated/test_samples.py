@@ -49,6 +49,26 @@ WRONG = [
 ]
 
 
+class Extra(nn.Linear):
+    def get_extra_state(self):
+        return {"version": 1}
+
+
+def test_settings_that_no_round_could_use_are_named_at_once():
+    model = net(nn.LogSoftmax(dim=1))
+    with pytest.raises(ValueError, match=r"client 'b' has the label 7, and the model's 3 outputs"):
+        start({"a": (X, Y), "b": (X, torch.full((9,), 7))})
+    start({"a": (X, torch.full((9,), -100).index_fill(0, torch.arange(2), 1))})  # ignored
+    with pytest.raises(TypeError, match=r"'0\._extra_state' of the model's state is a dict"):
+        start({"a": (X, Y)}, nn.Sequential(Extra(6, 3), nn.LogSoftmax(dim=1)))
+    lbfgs = Server(optimizer=torch.optim.LBFGS(model.parameters()))
+    with pytest.raises(TypeError, match="'server': LBFGS needs a closure"):
+        start({"a": (X, Y)}, model, server=lbfgs)
+    run = start({"a": (X, Y)}, local=Local(4, optimizer=torch.optim.LBFGS, steps=1))
+    with pytest.raises(TypeError, match="LBFGS needs a closure"):
+        next(run)
+
+
 @pytest.mark.parametrize(("clients", "kind", "message"), WRONG)
 def test_what_cannot_be_learned_from_is_named_at_the_call(clients, kind, message):
     model = net(nn.LogSoftmax(dim=1))

@@ -6,11 +6,13 @@ from itertools import islice
 import pytest
 import torch
 from core.split.digits_runs import DATA, _Planned, batches, parties, run, same, weights
+from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit.data import Batches, partition_iid
+from fltoolkit.party import SGD, Party
 from fltoolkit.split import (
     ActivationCache,
     AlwaysA,
@@ -289,3 +291,25 @@ def test_a_bookmark_belongs_to_one_run():
             alices, bob, [batches(), batches()], Channel(), gate=AlwaysA(), num_rounds=1,
             bookmark=bookmark,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16, "autocast"])
+@pytest.mark.parametrize("upload", [Upload(), Upload(delta=True)])
+def test_states_run_in_every_precision(dtype, upload):
+    plain = torch.float32 if dtype == "autocast" else dtype
+    alice, bob = nn.Linear(2, 3).to(plain), nn.Linear(3, 2).to(plain)
+    parties = (
+        Party("alice", alice, SGD(alice.parameters(), lr=0.1)),
+        Party("bob", bob, SGD(bob.parameters(), lr=0.1), nn.CrossEntropyLoss()),
+    )
+    data = Batches(torch.ones(8, 2, dtype=plain), torch.arange(8) % 2, 4, seed=0)
+    with torch.autocast("cpu", enabled=dtype == "autocast"):
+        run = train_async(*parties, data, Channel(), gate=Periodic(3), num_epochs=3, upload=upload)
+        assert [record["state"] for record in run] == list("AABBCC")
+
+
+def test_samples_of_unlike_lengths_are_refused_with_advice():
+    cache = ActivationCache(num_samples=4)
+    cache.write(torch.tensor([0]), torch.ones(1, 3), torch.tensor([1]))
+    with pytest.raises(ValueError, match="Pad all samples to one length"):
+        cache.write(torch.tensor([1]), torch.ones(1, 4), torch.tensor([1]))

@@ -1,14 +1,17 @@
 """Shards: each index once, few classes for each client, errors that say what is allowed."""
 
 from collections import Counter
+from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from core.data.files_of_tests import SEEDS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fltoolkit_research.data import partition_shards
+from fltoolkit.data import partition_dirichlet
+from fltoolkit_research.data import partition_owners, partition_shards
 
 
 def share_of_commonest_class(y, parts):
@@ -53,3 +56,19 @@ def test_shards_mix_the_samples_of_a_class():
 def test_shards_need_samples(num_clients, shards, message):
     with pytest.raises(ValueError, match=message):
         partition_shards(torch.arange(10), num_clients, shards_per_client=shards, seed=0)
+
+
+@pytest.mark.parametrize("deal", [partial(partition_dirichlet, alpha=1.0), partition_shards])
+def test_labels_that_are_missing_are_no_class(deal):
+    labels = torch.arange(60.0) % 3
+    assert sum(map(len, deal(labels.numpy(), 3, seed=0))) == 60  # an array is as good as a tensor
+    labels[:20] = torch.nan
+    with pytest.raises(ValueError, match="20 of 60 labels are NaN"):
+        deal(labels, 3, seed=0)
+
+
+def test_owners_that_are_missing_are_nobody():
+    dealt = partition_owners(np.array(["b", "a", "b"]), 2, seed=0)
+    assert sorted(rows.tolist() for rows in dealt) == [[0, 2], [1]]
+    with pytest.raises(ValueError, match="sample 1 has the owner nan"):
+        partition_owners(torch.tensor([1.0, torch.nan]), 1, seed=0)
