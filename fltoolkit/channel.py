@@ -309,10 +309,12 @@ class Channel:
         If a codec is built of other parts than the saved one, ValueError is raised before anything
         is changed. If only numbers in it differ, a warning is given and the run goes on.
         """
+        step, transfers = state["step"], [Transfer(*row) for row in state["transfers"]]
+        for number in (step, *(n for row in transfers for n in (row.step, *row[4:]))):
+            if not isinstance(number, int) or number < 0:
+                raise ValueError(f"the ledger holds {number!r} where steps and bytes are counted")
         self.links.load_state_dict(state)
-        self._trained = []
-        self.step = state["step"]
-        self.transfers = [Transfer(*row) for row in state["transfers"]]
+        self._trained, self.step, self.transfers = [], step, transfers
 
     def __repr__(self) -> str:
         unused = self.unused_codecs() if self.transfers else []

@@ -1,10 +1,13 @@
 """Saving a run and going on with it later: the state of each party in a file of its own.
 
-Not here: the records of the run. A `History` with a path keeps them by itself.
+A file is one frame (wire.py) with the tensors and, as JSON, what stands around them. Reading one
+runs no code and takes about as much memory as the file is long. Not here: the records of the run. A
+`History` with a path keeps them by itself.
 """
 
+import copy
 import hashlib
-import io
+import json
 import os
 import re
 import shutil
@@ -13,8 +16,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 from fltoolkit.channel import Channel
+from fltoolkit.trees import Tree
+from fltoolkit.wire import pack, unpack
 
 __all__ = ["has_run", "load_run", "save_run"]
 
@@ -34,8 +40,9 @@ class Saveable(Protocol):
 def save_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channel: Channel) -> Path:
     """Save all parties and the channel's ledger as they are after ``channel.step`` steps.
 
-    Writes ``folder/step-000938/`` with one ``.pt`` file for each party, so that each owner can keep
-    its own file; ``channel.pt``, with the ledger and the state of the codecs; and ``SHA256SUMS``.
+    Writes ``folder/step-000938/`` with one ``.state`` file for each party, so that each owner can
+    keep its own file; ``channel.state``, with the ledger and the state of the codecs; and
+    ``SHA256SUMS``.
     The folder gets its name only when it is complete, and then older saves are deleted: if the
     program is killed while it saves, or the disk is full (OSError), the save before is still there.
     Returns the path of the new folder.
@@ -51,7 +58,7 @@ def save_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
     ...     channel.step = 938
     ...     saved = save_run(folder, [alice], channel)
     ...     print(saved.name, sorted(path.name for path in saved.iterdir()))
-    step-000938 ['0-alice.pt', 'SHA256SUMS', 'channel.pt']
+    step-000938 ['0-alice.state', 'SHA256SUMS', 'channel.state']
     """
     folder = Path(folder)
     done = folder / f"step-{channel.step:06d}"
@@ -61,11 +68,9 @@ def save_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
     sums = ""
     try:
         new.mkdir(parents=True)
-        for file, state in zip([*_files(parties), "channel.pt"], states, strict=True):
-            content = io.BytesIO()
-            torch.save(state, content)
-            (new / file).write_bytes(content.getbuffer())
-            sums += _line_of_sums(content.getbuffer(), file)
+        for file, state in zip([*_files(parties), "channel.state"], states, strict=True):
+            (new / file).write_bytes(content := written(state))
+            sums += _line_of_sums(content, file)
         (new / "SHA256SUMS").write_text(sums)
     except OSError as error:
         shutil.rmtree(new, ignore_errors=True)  # a part of a save is of no use, and takes room
@@ -110,9 +115,9 @@ def load_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
     whole rounds (see `train_relay`), asynchronous states after any step, if a `Bookmark` is among
     the parties. ``history.rewind(step)`` removes later records from a history in a file.
 
-    No code in the files is run (``weights_only=True``), and all are read before anything is
-    changed. Raises FileNotFoundError if nothing was saved there, and ValueError for a damaged file
-    and for a channel whose codecs differ from the saved ones.
+    Raises FileNotFoundError if nothing was saved there, and ValueError for a file that is damaged
+    or does not fit, and for a channel whose codecs differ from the saved ones. Parties and channel
+    are then as they were.
 
     >>> import tempfile
     >>> channel, again = Channel(), Channel()
@@ -129,13 +134,22 @@ def load_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
             f"{folder} holds no saved run: save_run makes one, has_run asks for it"
         )
     files = _files(parties)
-    found = sorted(path.name for path in saved[-1].glob("*-*.pt"))
+    found = sorted(path.name for path in saved[-1].glob("*-*.state"))
     if found != sorted(files):
         raise ValueError(f"{saved[-1]} holds the parties {found}, this run has {sorted(files)}")
-    *states, ledger = [_read(saved[-1] / file) for file in (*files, "channel.pt")]
-    channel.load_state_dict(ledger)
-    for party, state in zip(parties, states, strict=True):
-        party.load_state_dict(state)
+    files = ["channel.state", *files]
+    states = [_read(saved[-1] / file) for file in files]
+    owners: list[Any] = [channel, *parties]
+    before = [copy.deepcopy(owner.state_dict()) for owner in owners]
+    try:
+        for file, owner, state in zip(files, owners, states, strict=True):  # noqa: B007
+            owner.load_state_dict(state)
+    except Exception as error:
+        for owner, state in zip(owners, before, strict=True):
+            owner.load_state_dict(state)
+        raise ValueError(
+            f"{saved[-1] / file} does not fit this run: {error}. Parties and channel are as before"
+        ) from error
     return channel.step
 
 
@@ -147,12 +161,64 @@ def _read(path: Path) -> Any:
         content = path.read_bytes()
         if _line_of_sums(content, path.name) not in listed:
             raise ValueError(f"its SHA-256 is not in {sums.name}")
-        return torch.load(io.BytesIO(content), weights_only=True)
-    except (OSError, ValueError) as error:
+        return state_of(content)
+    except (OSError, ValueError, RecursionError) as error:
         raise ValueError(
             f"{path} cannot be read as it was saved: {error}. Bring back a copy of {path.parent}, "
             "or delete it and begin anew"
         ) from error
+
+
+def written(state: Any) -> bytes:
+    """A state as one frame. Raises TypeError for what is no tensor, number, text, list or dict.
+
+    >>> state = {"lr": 0.5, "state": {0: (torch.ones(2), None)}}
+    >>> state_of(written(state))
+    {'lr': 0.5, 'state': {0: (tensor([1., 1.]), None)}}
+    """
+    tensors: Tree = {}
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            tensors[str(len(tensors))] = value
+            return {"tensor": str(len(tensors) - 1)}
+        if isinstance(value, list):
+            return [*map(plain, value)]
+        if isinstance(value, tuple):
+            return {"tuple": [*map(plain, value)]}
+        if isinstance(value, Mapping):
+            return {"dict": [[plain(key), plain(each)] for key, each in value.items()]}
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        raise TypeError(
+            f"{value!r} is a {type(value).__name__}, and a state that is saved holds tensors, "
+            "numbers, texts, lists, tuples and dicts"
+        )
+
+    text = json.dumps(plain(state)).encode()
+    return pack({"": torch.frombuffer(bytearray(text), dtype=torch.uint8), **tensors})
+
+
+def state_of(content: bytes) -> Any:
+    """The reverse of `written`. Raises ValueError for bytes that are no such state."""
+    tensors = unpack(content)
+
+    def made(value: Any) -> Any:
+        if isinstance(value, list):
+            return [*map(made, value)]
+        if not isinstance(value, dict):
+            return value
+        ((kind, inside),) = value.items()
+        if kind == "tensor":
+            return tensors[inside]
+        if kind == "tuple":
+            return tuple(map(made, inside))
+        return {made(key): made(each) for key, each in inside}
+
+    try:
+        return made(json.loads(tensors.pop("").numpy().tobytes()))
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"it holds no state of a run: {error}") from error
 
 
 def _line_of_sums(content: bytes | memoryview, name: str) -> str:
@@ -162,7 +228,9 @@ def _line_of_sums(content: bytes | memoryview, name: str) -> str:
 
 def _files(parties: Sequence[Saveable]) -> list[str]:
     """File names with each party's place and name: in a U-shape one owner has two parts."""
-    return [f"{i}-{re.sub(r'[^A-Za-z0-9]', '_', party.name)}.pt" for i, party in enumerate(parties)]
+    return [
+        f"{i}-{re.sub(r'[^A-Za-z0-9]', '_', party.name)}.state" for i, party in enumerate(parties)
+    ]
 
 
 def _saved(folder: Path) -> list[Path]:

@@ -7,8 +7,8 @@ import functools
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from typing import ParamSpec, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ParamSpec, overload
 
 __all__ = ["CHECKED", "History", "Record", "checked_at_call", "evaluated", "to_come"]
 
@@ -85,9 +85,7 @@ class History:
         self._records: list[Record] = []
         self._path = path
         if path is not None and os.path.exists(path):
-            self._records, complete = _read_lines(path)
-            if not complete:
-                self.save(path)
+            self._records = read_lines(path)
         for record in records:
             self.append(record)
 
@@ -100,8 +98,7 @@ class History:
                     "bool and str only. For a one-element tensor or array call .item() first."
                 )
         if self._path is not None:
-            with open(self._path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
+            add_line(self._path, record)
         self._records.append(dict(record))
 
     def follow(self, records: Iterable[Record]) -> Iterator[Record]:
@@ -140,8 +137,8 @@ class History:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "History":
-        """Read JSON lines. A half-written last line is left out with a warning."""
-        return cls(_read_lines(path)[0])
+        """Read JSON lines; see `read_lines` for those that cannot be read."""
+        return cls(read_lines(path))
 
     def __len__(self) -> int:
         return len(self._records)
@@ -188,25 +185,44 @@ def evaluated(
         yield {**record, **evaluate()} if due else record
 
 
-def _read_lines(path: str | os.PathLike[str]) -> tuple[list[Record], bool]:
-    """The records of a JSON-lines file, and whether it ends as it should, with a whole line."""
+def read_lines(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The JSON objects of a file, one in each line.
+
+    Lines that hold none, such as one that was cut off when a disk was full, are left out with one
+    warning. Raises ValueError if the file holds such lines only.
+    """
+    line = ""
+    rows: list[dict[str, Any]] = []
+    wrong: list[str] = []
     with open(path, encoding="utf-8", errors="replace") as file:
-        *lines, rest = file.read().split("\n")
-    records: list[Record] = []
-    for number, line in enumerate([*lines, rest], 1):
-        try:
-            record = json.loads(line) if line else None
-            if not isinstance(record, dict | None):
-                raise ValueError(f"a record is a JSON object, not {record!r}")
-        except ValueError as error:
-            if number <= len(lines):
-                raise ValueError(f"{path}, line {number} is not JSON: {line[:60]!r}") from error
-            warnings.warn(
-                f"{path}: the last line is incomplete (an interrupted write) and left out; "
-                f"{len(records)} records were read",
-                stacklevel=4,
-            )
-            break
-        if record is not None:
-            records.append(record)
-    return records, not rest
+        for number, line in enumerate(file, 1):
+            try:
+                row = json.loads(line) if line.strip() else None
+                if not isinstance(row, dict | None):
+                    raise ValueError("it is no JSON object")
+                rows += [] if row is None else [row]
+            except (ValueError, RecursionError) as error:
+                wrong.append(f"line {number} ({line[:40].strip()!r}): {error}")
+    if wrong and not rows and line.endswith("\n"):
+        raise ValueError(f"{path} holds no lines of JSON: {wrong[0]}")
+    if wrong:
+        words = f"{path}: {len(wrong)} lines cannot be read and are left out, first {wrong[0]}"
+        warnings.warn(words, stacklevel=3)
+    return rows
+
+
+def add_line(path: str | os.PathLike[str], row: Mapping[str, Any], *, sync: bool = False) -> None:
+    """Add one JSON object, by a single write; after a line that was cut off a new one begins.
+
+    With ``sync`` it is on the disk when this returns, which takes some milliseconds. Raises OSError
+    if only a part could be written.
+    """
+    with open(path, "ab+", buffering=0) as file:
+        line = json.dumps(row).encode() + b"\n"
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            line = line if file.read(1) == b"\n" else b"\n" + line
+        if file.write(line) != len(line):
+            raise OSError(f"{path}: only a part of a row could be written. Is the disk full?")
+        if sync:
+            os.fsync(file.fileno())

@@ -318,10 +318,25 @@ class Party:
         self.module.load_state_dict(state["module"])
         if self.optimizer is not None:
             self.optimizer.load_state_dict(state["optimizer"])
+            check_optimizer_state(self.optimizer)
 
     def __repr__(self) -> str:
         learning = sum(p.numel() for p in self.module.parameters() if p.requires_grad)
         return f"<Party {self.name!r}: {learning:,} parameters>"
+
+
+def check_optimizer_state(optimizer: Any) -> None:
+    """Raise ValueError if what an optimizer remembers of a weight cannot be of its shape."""
+    for param, memory in getattr(optimizer, "state", {}).items():
+        for name, value in memory.items():
+            if not isinstance(value, Tensor) or value.numel() == 1:
+                continue
+            sizes = zip(value.shape[::-1], param.shape[::-1], strict=False)
+            if value.dim() > param.dim() or any(a not in (1, b) for a, b in sizes):
+                raise ValueError(
+                    f"the optimizer's {name} has the shape {list(value.shape)}, and its weight "
+                    f"{list(param.shape)}"
+                )
 
 
 def check_no_closure(who: str, optimizer: Any) -> None:

@@ -360,9 +360,9 @@ def read(path: str | os.PathLike[str], modules: Sequence[ModuleType] = ()) -> li
     if path.stat().st_size > _MOST_NBYTES:
         raise ValueError(f"{path} is larger than {_MOST_NBYTES:,} bytes: make two files of it")
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once_each)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: not JSON: {error}") from error
+        raise ValueError(f"{path} cannot be read as JSON: {error}") from error
     defaults: Mapping[str, Any] = {}
     if isinstance(value, dict) and value.keys() & (lists := {"defaults", "experiments"}):
         if strangers := sorted(value.keys() - lists):
@@ -385,7 +385,8 @@ def read(path: str | os.PathLike[str], modules: Sequence[ModuleType] = ()) -> li
         try:
             found += [Experiment.from_dict({**entry, "seed": seed}, modules) for seed in seeds]
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{where}: {error}") from error
+            words = str(error)
+            raise ValueError(f"{where}: {words[:500]}{' ...' * (len(words) > 500)}") from error
     one_name_each(found)
     return found
 
@@ -403,6 +404,16 @@ def _check_type(name: str, kind: Any, value: Any) -> None:
             raise TypeError(
                 f"{name}={value!r} is a {type(value).__name__}: give a {needed.__name__}"
             )
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object. Raises ValueError for a key that is there twice: one would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} is there twice: leave one of them out")
+    return found
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:

@@ -6,7 +6,6 @@ with the same key the last one counts. Here: reading and adding rows, and `Store
 results of experiments. All files in experiments/results are read by `read_rows`.
 """
 
-import json
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,51 +14,25 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import fltoolkit
-from fltoolkit.history import History
+from fltoolkit.history import History, add_line, read_lines
 from fltoolkit_research.experiment import Experiment
 
 Row = dict[str, Any]
 
 
 def read_rows(path: str | os.PathLike[str]) -> dict[str, Row]:
-    """The rows of a file by key; without a file, none.
-
-    Lines that are no rows, such as one that was cut off when a disk was full, are left out with one
-    warning. Raises ValueError if the file holds such lines only.
-    """
-    rows: dict[str, Row] = {}
-    wrong: list[str] = []
-    if not Path(path).exists():
-        return rows
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                row = json.loads(line) if line.strip() else None
-                if row is not None:
-                    rows[str(row["key"])] = row
-            except (ValueError, TypeError, KeyError, RecursionError) as error:
-                wrong.append(f"line {number}: {type(error).__name__}: {error}"[:200])
-    if wrong and not rows:
-        raise ValueError(f"{path} is no file of results, which are lines of JSON ({wrong[0]})")
-    if wrong:
-        words = f"{path}: {len(wrong)} lines cannot be read and are left out, first {wrong[0]}"
+    """The rows of a file by key, see `fltoolkit.history.read_lines`; without a file, none."""
+    rows = read_lines(path) if Path(path).exists() else []
+    if without := [row for row in rows if not isinstance(row.get("key"), str)]:
+        words = f"{path}: {len(without)} rows have no key and are left out: {str(without[0])[:80]}"
         warnings.warn(words, stacklevel=2)
-    return rows
+    return {row["key"]: row for row in rows if isinstance(row.get("key"), str)}
 
 
 def add_row(path: str | os.PathLike[str], row: Mapping[str, Any]) -> None:
-    """Add one row, by a single write; after a line that was cut off, a new line begins."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "ab+", buffering=0) as file:
-        line = json.dumps(row).encode() + b"\n"
-        if file.seek(0, os.SEEK_END):
-            file.seek(-1, os.SEEK_END)
-            line = line if file.read(1) == b"\n" else b"\n" + line
-        written = file.write(line)
-        os.fsync(file.fileno())
-    if written != len(line):
-        raise OSError(f"{path}: only a part of a row could be written. Is the disk full?")
+    """Add one row to a file, which is made if it is not there."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    add_line(path, row, sync=True)
 
 
 class Result(NamedTuple):
@@ -110,7 +83,13 @@ class Store:
 
     def rows(self) -> dict[str, Row]:
         """The rows that are results of experiments; the key of each ends with ``@version``."""
-        return {key: row for key, row in read_rows(self.path).items() if "settings" in row}
+        rows = {key: row for key, row in read_rows(self.path).items() if "settings" in row}
+        if wrong := [key for key, row in rows.items() if not _is_result(row)]:
+            words = (
+                f"{self.path}: {len(wrong)} rows are no results and are left out: {wrong[0][:40]}"
+            )
+            warnings.warn(words, stacklevel=2)
+        return {key: row for key, row in rows.items() if key not in wrong}
 
     def of(self, experiments: Iterable[Experiment]) -> dict[str, Result]:
         """The results of these experiments that this version has, by key; their names are these."""
@@ -141,6 +120,18 @@ class Store:
         e, _, error, seconds, code = result
         head = {"key": _here(e.key, code), "settings": e.to_dict(), "seconds": seconds}
         add_row(self.path, {**head, "error": error, "records": [*map(dict, result.history)]})
+
+
+def _is_result(row: Row) -> bool:
+    """Whether a row has all that a result has."""
+    records = row.get("records")
+    return (
+        isinstance(row.get("settings"), dict)
+        and isinstance(row.get("error"), str)
+        and isinstance(row.get("seconds"), int | float)
+        and isinstance(records, list)
+        and all(isinstance(record, dict) for record in records)
+    )
 
 
 def _here(key: object, code: str = "") -> str:

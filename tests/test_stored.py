@@ -21,7 +21,7 @@ from stored_runs import ANSWER, ANSWERED, CODECS, RESUMABLE, RUNS
 from experiments.pareto import report as pareto_report
 from fltoolkit import links
 from fltoolkit.channel import Channel
-from fltoolkit.checkpoint import load_run, save_run
+from fltoolkit.checkpoint import load_run, save_run, state_of
 from fltoolkit_research import Store, read, run
 
 pytestmark = pytest.mark.machines
@@ -325,7 +325,7 @@ def test_a_run_is_saved_as_before(name, tmp_path):
         saved = save_run(tmp_path / next(folders), half.saved, half.channel)
         assert saved.name == stored.name
         files = files_of(saved)
-        for file in (name for name in files if name.endswith(".pt")):
+        for file in (name for name in files if name.endswith(".state")):
             leave_out_unknown_settings(files[file], before["files"][file])
         return {"records": records, "files": files}
 
@@ -333,8 +333,8 @@ def test_a_run_is_saved_as_before(name, tmp_path):
 
 
 def files_of(folder):
-    """The names of all files, with what is in those of torch."""
+    """The names of all files, with what is in those of parties and channel."""
     return {
-        path.name: torch.load(path, weights_only=True) if path.suffix == ".pt" else ""
+        path.name: state_of(path.read_bytes()) if path.suffix == ".state" else ""
         for path in sorted(folder.iterdir())
     }

@@ -1,20 +1,33 @@
 """Saving a run and going on with it later."""
 
 import copy
+import io
 import itertools
+import json
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from core.split.networks import assert_equal_weights, party, seed_parties, small_net, toy_data
 from torch import nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.checkpoint import has_run, load_run, save_run
+from fltoolkit.checkpoint import (
+    _line_of_sums,
+    _read,
+    has_run,
+    load_run,
+    save_run,
+    state_of,
+    written,
+)
 from fltoolkit.codecs import Pipeline, TopK
 from fltoolkit.data import Batches
 from fltoolkit.party import SGD, Party
 from fltoolkit.split import split_step, train_split
+from fltoolkit.wire import pack
 from fltoolkit_research.codecs import BFloat16
 
 
@@ -42,7 +55,7 @@ def test_resumed_run_is_bit_equal_to_an_uninterrupted_one(tmp_path, optimizer):
         save_run(tmp_path / "run", parties, channel)
     assert [p.name for p in (tmp_path / "run").iterdir()] == ["step-000009"]
     files = sorted(p.name for p in (tmp_path / "run" / "step-000009").iterdir())
-    assert files == ["0-alice.pt", "1-bob_b.pt", "SHA256SUMS", "channel.pt"]
+    assert files == ["0-alice.state", "1-bob_b.state", "SHA256SUMS", "channel.state"]
 
     resumed, parties = fresh()
     channel = Channel()
@@ -55,7 +68,7 @@ def test_resumed_run_is_bit_equal_to_an_uninterrupted_one(tmp_path, optimizer):
 def test_a_folder_has_a_run_once_a_save_is_complete(tmp_path, monkeypatch):
     assert not has_run(tmp_path / "none")
     with monkeypatch.context() as killed:
-        killed.setattr(torch, "save", lambda state, path: 1 / 0)
+        killed.setattr("fltoolkit.checkpoint.pack", lambda tree: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             save_run(tmp_path / "run", seed_parties(), Channel())
     assert (tmp_path / "run").exists()
@@ -69,7 +82,7 @@ def test_saving_and_loading_complain(tmp_path):
     with pytest.raises(FileNotFoundError, match="no saved run"):
         load_run(tmp_path, parties, Channel())
     save_run(tmp_path, parties, Channel())
-    with pytest.raises(ValueError, match=r"holds the parties \['0-alice.pt', '1-bob.pt'\]"):
+    with pytest.raises(ValueError, match=r"holds the parties \['0-alice.state', '1-bob.state'\]"):
         load_run(tmp_path, parties[:1], Channel())
     (tmp_path / "step-000005.tmp").mkdir()  # a save that was interrupted
     (tmp_path / "step-notes").mkdir()
@@ -83,7 +96,7 @@ def test_saving_and_loading_complain(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "gone"])
-@pytest.mark.parametrize("name", ["1-bob.pt", "channel.pt", "SHA256SUMS"])
+@pytest.mark.parametrize("name", ["1-bob.state", "channel.state", "SHA256SUMS"])
 def test_a_damaged_save_is_refused_and_named(tmp_path, name, damage):
     parties = seed_parties()
     file = save_run(tmp_path, parties, Channel()) / name
@@ -169,3 +182,75 @@ def test_a_full_disk_leaves_the_save_before_and_no_rest(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["step-000003"]
     assert load_run(tmp_path, [alice], channel) == 3
     assert torch.equal(alice.weights()["weight"], kept)
+
+
+def forged(folder, file, change):
+    """Change what a saved file holds, and its line of sums with it."""
+    path = folder / file
+    state = state_of(path.read_bytes())
+    change(state)
+    before, content = _line_of_sums(path.read_bytes(), file), written(state)
+    path.write_bytes(content)
+    sums = folder / "SHA256SUMS"
+    sums.write_text(sums.read_text().replace(before, _line_of_sums(content, file)))
+
+
+def momentum_of_stride_0(state):
+    state["optimizer"]["state"][0]["momentum_buffer"] = torch.zeros(1).expand(999)
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "words"),
+    [
+        ("channel.state", lambda s: s.update(step=-5), "holds -5 where steps"),
+        ("channel.state", lambda s: s.update(step="5"), "holds '5' where steps"),
+        ("channel.state", lambda s: s.update(transfers=[(1, 2)]), "channel.state does not fit"),
+        ("channel.state", lambda s: s.update(links=[("a", "b", "nothing")]), "does not fit"),
+        ("1-bob.state", lambda s: s.pop("module"), "1-bob.state does not fit this run: 'module'"),
+        ("1-bob.state", lambda s: s["module"].popitem(), "1-bob.state does not fit"),
+        ("1-bob.state", momentum_of_stride_0, r"momentum_buffer has the shape \[999\]"),
+    ],
+)
+def test_a_save_that_does_not_fit_changes_nothing(tmp_path, file, change, words):
+    def made():
+        model = small_net(dropout=False)
+        momentum = partial(torch.optim.SGD, momentum=0.9)
+        parties = [
+            party("alice", model[:4], optimizer=momentum),
+            party("bob", model[4:], nn.NLLLoss(), momentum),
+        ]
+        channel = Channel({"activations": Pipeline(TopK(0.5))})
+        x, y = toy_data()
+        list(train_split(parties, [(x[:8], y[:8])] * 2, channel))
+        return parties, channel
+
+    forged(save_run(tmp_path, *made()), file, change)
+    parties, channel = made()
+    owners = [channel, *parties]
+    before = [written(owner.state_dict()) for owner in owners]
+    with pytest.raises(ValueError, match=words):
+        load_run(tmp_path, parties, channel)
+    assert [written(owner.state_dict()) for owner in owners] == before
+
+
+def test_a_state_is_read_without_running_code_or_filling_memory(tmp_path):
+    folder = save_run(tmp_path, seed_parties(), Channel())
+    hostile = io.BytesIO()
+    torch.save({"step": 0}, hostile)  # a pickle inside
+    bomb = json.dumps({"tuple": [0]}).replace("0", "[" * 100_000 + "]" * 100_000)
+    for content in (
+        hostile.getvalue(),
+        pack({"": torch.frombuffer(bytearray(bomb.encode()), dtype=torch.uint8)}),
+        pack({"": torch.zeros(3, dtype=torch.uint8)}),
+        pack({"x": torch.zeros(3)}),
+    ):
+        (folder / "channel.state").write_bytes(content)
+        (folder / "SHA256SUMS").write_text(_line_of_sums(content, "channel.state"))
+        with pytest.raises(ValueError, match="cannot be read as it was saved"):
+            _read(folder / "channel.state")
+
+
+@pytest.mark.parametrize("value", [{1, 2}, b"bytes", np.float32(1), object()])
+def test_what_cannot_be_saved_is_named(value):
+    with pytest.raises(TypeError, match="a state that is saved holds tensors"):
+        written({"memory": [value]})

@@ -176,8 +176,10 @@ def test_files(tmp_path):
         with pytest.raises(ValueError, match=rf"sweep\.json.* {words}"):
             read(path)
     for text, words in (
-        ("[", "not JSON"),
-        ("[" * 10**5, "not JSON"),
+        ("[", "cannot be read as JSON"),
+        ("[" * 10**5, "cannot be read as JSON"),
+        ('{"rounds": 2, "rounds": 3}', "the key 'rounds' is there twice"),
+        ('{"defaults": {}, "experiments": [{"lr": 1, "lr": 2}]}', "the key 'lr' is there twice"),
         (" " * 10**7 + "[]", "larger"),
     ):
         path.write_text(text)

@@ -1,6 +1,7 @@
 """Files of results: nothing lost, and damage in words."""
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -54,11 +55,12 @@ def test_a_line_that_was_cut_off_and_a_bad_row_cost_themselves_and_one_warning(p
     with path.open("a") as file:
         file.write('["no", "row"]\n{"no": "key"}\n\n' + "[" * 10**5 + '\n{"key": "cut o')
     add_row(path, {"key": "after"})
-    with pytest.warns(UserWarning, match=r"jsonl: 4 lines cannot .* left out, first line 3") as w:
+    with pytest.warns(UserWarning, match="left out") as w:
         assert [*read_rows(path)] == ["0", "1", "after"]
-    assert w[0].filename == __file__
-    path.write_bytes(b"\xff\x00 something else")
-    with pytest.raises(ValueError, match="is no file of results, which are lines of JSON"):
+    assert "3 lines cannot be read and are left out, first line 3" in str(w[0].message)
+    assert "1 rows have no key and are left out: {'no': 'key'}" in str(w[1].message)
+    path.write_bytes(b"\xff\x00 something else\n")
+    with pytest.raises(ValueError, match="holds no lines of JSON"):
         Store(path).results()
     assert read_rows(path.with_name("nothing")) == {}
 
@@ -75,11 +77,17 @@ def test_a_full_disk_is_an_error(path):
 def test_what_cannot_be_read_is_left_out_and_named(path):
     store = Store(path)
     store.add(Result(PLANS[0], History([{"step": 1}]), "", 0.0))
-    add_row(path, {"key": "0123@1", "settings": {"codecs": {"gradients": "Pipeline(Strange())"}}})
+    strange = {"codecs": {"gradients": "Pipeline(Strange())"}}
+    row = {"key": "0123@1", "settings": strange, "records": [], "error": "", "seconds": 1}
+    add_row(path, row)
     add_row(path, {"key": "of another kind"})
-    with pytest.warns(UserWarning, match=r"1 of 2 .* left out. 0123: .*'Strange' is not") as w:
-        assert [r.experiment for r in store.results()] == PLANS[:1]
-    assert w[0].filename == __file__
+    for wrong in ({"settings": []}, {"records": [[1]]}, {"records": 5}, {"seconds": "x"}):
+        add_row(path, {**row, "key": "a@1", **wrong})
+        with pytest.warns(UserWarning, match="left out") as w:
+            assert [r.experiment for r in store.results()] == PLANS[:1]
+        assert "1 rows are no results and are left out: a@1" in str(w[0].message)
+        assert re.search(r"1 of 2 .* left out. 0123: .*'Strange' is not", str(w[1].message))
+    assert w[1].filename == __file__
 
 
 @pytest.mark.slow
