@@ -50,7 +50,8 @@ def fedavg(
     4. their mean (``server.mean``), weighted by sample counts, moves the server's model
 
     Frozen parameters are never sent, and a tied weight is sent once. Buffers are averaged. A client
-    whose training gives NaN sends a ``control`` message, and the mean is made without it.
+    whose training gives NaN sends a ``control`` message, and the mean is made without it, as it is
+    without an update that holds NaN or has other shapes than the model.
     docs/federated.md has late clients, server optimizers and saved runs. Notebook 04 writes a round
     by hand.
 

@@ -220,7 +220,7 @@ def send_update(
     The masks say which coordinates arrived; they are empty unless the mean is `WithMasks`. A mean
     that is `Collecting`, such as a secure sum, sends all updates itself when the round has ended,
     so nothing is sent here. If training has failed, the client sends a ``control`` message
-    instead, and None arrives.
+    instead, and None arrives, as it does if the server gets an update that cannot enter a mean.
     """
     if isinstance(update, FloatingPointError):
         where = f"client {client!r} is left out of round {channel.step - 1}"
@@ -229,6 +229,28 @@ def send_update(
         return math.nan, None, {}
     if isinstance(mean, Collecting):
         return update.loss, update.delta, {}
-    if isinstance(mean, WithMasks):
-        return update.loss, *channel.send_masked(client, server, "update", update.delta)
-    return update.loss, channel.send(client, server, "update", update.delta), {}
+    received, masks = (
+        channel.send_masked(client, server, "update", update.delta)
+        if isinstance(mean, WithMasks)
+        else (channel.send(client, server, "update", update.delta), {})
+    )
+    if channel.is_here(server) and (wrong := _what_is_wrong(received, update.delta)):
+        warnings.warn(
+            f"client {client!r} is left out of round {channel.step - 1}: it sent {wrong}",
+            stacklevel=3,
+        )
+        return math.nan, None, {}
+    return update.loss, received, masks
+
+
+def _what_is_wrong(received: Tree, expected: Tree) -> str:
+    """Why an update cannot enter a mean; empty if it can."""
+    if received.keys() != expected.keys():
+        return f"other entries than the model has: {sorted(received.keys() ^ expected.keys())}"
+    for name, tensor in received.items():
+        if tensor.shape != expected[name].shape:
+            shapes = f"{list(tensor.shape)} in place of {list(expected[name].shape)}"
+            return f"entry {name!r} in the shape {shapes}"
+        if not is_finite(tensor):
+            return f"NaN or infinite values in entry {name!r}"
+    return ""

@@ -443,6 +443,40 @@ def test_who_has_failed_is_not_waited_for():
     assert (record["num_arrived"], record["num_failed"]) == (5, 1)
 
 
+class Tampered(Channel):
+    """The server receives another tree from client1 than the honest one."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.change = change
+
+    def cross(self, link, tree):
+        delivery = super().cross(link, tree)
+        if (link.sender, link.kind) != ("client1", "update"):
+            return delivery
+        return delivery._replace(tree=self.change(delivery.tree))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda tree: {n: t * math.nan for n, t in tree.items()}, "it sent NaN or infinite values"),
+        (lambda tree: {n: t / 0 for n, t in tree.items()}, "it sent NaN or infinite values"),
+        (lambda tree: dict([*tree.items()][1:]), "it sent other entries than the model has"),
+        (lambda tree: {**tree, "more": torch.ones(1)}, r"other entries .*'more'"),
+        (lambda tree: {n: t.flatten()[:1] for n, t in tree.items()}, r"the shape \[1\] in place of"),
+    ],
+)
+@pytest.mark.parametrize("mean", [mean_of_all, mean_of_senders])
+def test_an_update_that_cannot_enter_a_mean_is_left_out_and_its_sender_named(change, words, mean):
+    with pytest.warns(UserWarning, match=f"client 'client1' is left out of round 0: .*{words}"):
+        (record,) = run(
+            model := net(), people(), Tampered(change), rounds=1, server=Server(mean=mean)
+        )
+    assert (record["num_arrived"], record["num_failed"]) == (5, 1)
+    assert all(p.isfinite().all() for p in model.parameters())
+
+
 def late(**arrivals):
     return {"server": Server(arrivals=Arrivals(**arrivals))}
 
