@@ -6,7 +6,8 @@ computes (parties.py), how an update becomes whole numbers (summing.py). docs/se
 secure sum protects and what not.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,10 +19,16 @@ from fltoolkit.channel import Channel
 from fltoolkit.codecs.base import Codec
 from fltoolkit.federated.workers import client_seed
 from fltoolkit.trees import Tree, as_vector, from_vector
-from fltoolkit.wire import WireError
 from fltoolkit_research.secrecy.graph import Graph, complete, graph_of
 from fltoolkit_research.secrecy.keys import NBYTES_KEY, Integers, random_source
-from fltoolkit_research.secrecy.parties import Aggregator, Member, pack_bits, unpack_bits
+from fltoolkit_research.secrecy.parties import (
+    NBYTES_SEALED,
+    Aggregator,
+    FromClient,
+    Member,
+    pack_bits,
+    unpack_bits,
+)
 from fltoolkit_research.secrecy.shamir import NBYTES_SHARE
 from fltoolkit_research.secrecy.summing import Summed, bits_of_sum, check_can_sum
 
@@ -85,7 +92,8 @@ def secure_sum(
     Raises:
         RuntimeError: too many clients have dropped out, so that the sum is lost; raised before
             the server learns anything more.
-        ValueError: an argument is not allowed.
+        ValueError: an argument is not allowed, or a message cannot be right; the text names who has
+            sent it. docs/secrecy.md says what a dishonest client can do all the same.
 
     >>> vectors = {name: np.array([k, 10 * k]) for k, name in enumerate(["ann", "ben", "cem"])}
     >>> channel = Channel()
@@ -103,19 +111,21 @@ def secure_sum(
             f"{len(names)} clients, threshold={threshold}, a graph of {len(graph)}: two clients or "
             "more, a threshold between 0 and 1, and a graph of the clients' numbers"
         )
+    _check_vectors({name: v for name, v in vectors.items() if channel.is_here(name)}, bits)
     needed = {u: int(threshold * (len(graph[u]) + 1)) + 1 for u in graph}
     members = {
         u: Member(u, needed[u], bits, random_source(seed, channel.step, name))
         for u, name in enumerate(names)
         if channel.is_here(name)
     }
-    aggregator = Aggregator(bits, graph) if channel.is_here(server) else None
+    aggregator = Aggregator(bits, graph, needed) if channel.is_here(server) else None
     rounds = _Rounds(channel, server, names, graph, needed, silent, members, aggregator)
     keys = rounds.exchange_keys()
     envelopes = rounds.exchange_shares(keys)
     rounds.send_masked(vectors, envelopes, bits)
     rounds.unmask()
-    total = None if aggregator is None else aggregator.total()
+    with rounds.reading("unmasking"):
+        total = None if aggregator is None else aggregator.total()
     return Sum(total, [names[u] for u in rounds.left["masked"]])
 
 
@@ -144,6 +154,21 @@ class _Rounds:
                 u for u, name in enumerate(self.names) if self.silent.get(name) not in gone
             ]
 
+    @contextmanager
+    def reading(self, round_: str, sender: str = "") -> Iterator[None]:
+        """While a message is read that may be wrong: an error names who sent it, if that is known.
+
+        Clients are numbers in the error: their places in the order in which they were given.
+        """
+        try:
+            yield
+        except (KeyError, TypeError, ValueError) as error:
+            known = self.names[error.number] if isinstance(error, FromClient) else sender
+            raise ValueError(
+                f"secure sum, round {round_!r}: what {known or 'a client'!r} has sent cannot "
+                f"be right: {error}. The sum of this round is lost"
+            ) from error
+
     def exchange_keys(self) -> dict[int, dict[int, tuple[bytes, bytes]]]:
         """Round 1: what each client gets, the two public keys of each neighbour."""
         for u in self.left["keys"]:
@@ -151,7 +176,8 @@ class _Rounds:
             message = {"keys": _rows([b"".join(member.advertise())])} if member else {}
             came = self.channel.send(self.names[u], self.server, "keys", message)
             if self.aggregator:
-                self.aggregator.keys[u] = _two(_bytes(came["keys"], 2 * NBYTES_KEY)[0])
+                with self.reading("keys", self.names[u]):
+                    self.aggregator.keys[u] = _two(_bytes(came["keys"], 2 * NBYTES_KEY, count=1)[0])
         self._check_left("keys", owners="keys")
         got = {}
         for u in self.left["keys"]:
@@ -161,8 +187,9 @@ class _Rounds:
                 message = {"who": _numbers(self._neighbours(u, "keys")), "keys": _rows(rows)}
             came = self.channel.send(self.server, self.names[u], "keys", message)
             if u in self.members:
-                pairs = map(_two, _bytes(came["keys"], 2 * NBYTES_KEY))
-                got[u] = dict(zip(came["who"].tolist(), pairs, strict=True))
+                with self.reading("keys", self.server):
+                    pairs = map(_two, _bytes(came["keys"], 2 * NBYTES_KEY))
+                    got[u] = dict(zip(came["who"].tolist(), pairs, strict=True))
         return got
 
     def exchange_shares(
@@ -175,7 +202,9 @@ class _Rounds:
             came = self.channel.send(self.names[u], self.server, "shares", message)
             if self.aggregator:
                 receivers = self._neighbours(u, "keys")
-                for v, sealed in zip(receivers, _bytes(came["sealed"]), strict=True):
+                with self.reading("shares", self.names[u]):
+                    rows = _bytes(came["sealed"], NBYTES_SEALED, count=len(receivers))
+                for v, sealed in zip(receivers, rows, strict=True):
                     self.aggregator.sealed.setdefault(v, {})[u] = sealed
         self._check_left("shares", owners="shares")
         got = {}
@@ -187,7 +216,9 @@ class _Rounds:
                 message = {"who": _numbers(senders), "sealed": _rows(rows)}
             came = self.channel.send(self.server, self.names[u], "shares", message)
             if u in self.members:
-                got[u] = dict(zip(came["who"].tolist(), _bytes(came["sealed"]), strict=True))
+                with self.reading("shares", self.server):
+                    rows = _bytes(came["sealed"], NBYTES_SEALED)
+                    got[u] = dict(zip(came["who"].tolist(), rows, strict=True))
         return got
 
     def send_masked(
@@ -197,11 +228,14 @@ class _Rounds:
         for u in self.left["masked"]:
             vector, message = vectors[self.names[u]], {}
             if u in self.members:
-                hidden = self.members[u].mask(vector, envelopes[u])
+                with self.reading("shares", self.server):
+                    hidden = self.members[u].mask(vector, envelopes[u])
                 message = {"y": torch.from_numpy(pack_bits(hidden, bits))}
             came = self.channel.send(self.names[u], self.server, "masked", message)
             if self.aggregator:
-                self.aggregator.masked[u] = unpack_bits(came["y"].numpy(), bits, len(vector))
+                with self.reading("masked", self.names[u]):
+                    y = came["y"].numpy()
+                    self.aggregator.masked[u] = unpack_bits(y, bits, len(vector))
         self._check_left("masked", owners="shares")
 
     def unmask(self) -> None:
@@ -220,11 +254,13 @@ class _Rounds:
                 continue
             message = {}
             if u in self.members:
-                shares = self.members[u].unmask(asked["left"].tolist(), asked["gone"].tolist())
+                with self.reading("unmasking", self.server):
+                    shares = self.members[u].unmask(asked["left"].tolist(), asked["gone"].tolist())
                 message = {"shares": _rows([*shares.values()])}
             came = self.channel.send(self.names[u], self.server, "unmasking", message)
             if self.aggregator:
-                rows = _bytes(came["shares"], NBYTES_SHARE)
+                with self.reading("unmasking", self.names[u]):
+                    rows = _bytes(came["shares"], NBYTES_SHARE, count=len(shared) + 1)
                 for v, share in zip([*survivors, *gone], rows, strict=True):
                     self.aggregator.shares.setdefault(v, {})[u] = share
 
@@ -345,6 +381,12 @@ class SecureSum(_Summing):
             silent=silent,
         )
         largest = len(left) * (num_levels - 1)
+        if total is not None and bits == whole and total.max(initial=0) > largest:
+            raise ValueError(
+                f"secure sum: {len(left)} honest vectors add up to {largest} at most, and the sum "
+                f"holds {total.max()}. A client has sent another vector, or other secrets, than it "
+                "should; the masks do not show which. Nothing is averaged in this round"
+            )
         return Sum(None if total is None else _lifted(total, bits, largest), left)
 
 
@@ -388,7 +430,10 @@ def plain_sum(channel: Channel, server: str, vectors: Vectors, silent: Silent, b
         packed = torch.from_numpy(pack_bits(vectors[u], bits))
         came = channel.send(u, server, "update", {"y": packed} if channel.is_here(u) else {})
         if channel.is_here(server):
-            total += unpack_bits(came["y"].numpy(), bits, len(total))
+            try:
+                total += unpack_bits(came["y"].numpy(), bits, len(total))
+            except (KeyError, TypeError, ValueError) as error:
+                raise ValueError(f"what {u!r} has sent cannot be right: {error}") from error
     return Sum(total if channel.is_here(server) else None, left)
 
 
@@ -430,15 +475,29 @@ def _rows(each: Sequence[bytes]) -> Tensor:
     return torch.from_numpy(flat.reshape(len(each), -1).copy() if each else np.zeros((0, 0), "u1"))
 
 
-def _bytes(rows: Tensor, length: int | None = None) -> list[bytes]:
-    """The byte strings again. Raises WireError for another length than the one expected."""
-    if (
-        rows.dtype != torch.uint8
-        or rows.dim() != 2
-        or (length and len(rows) and rows.shape[1] != length)
-    ):
-        raise WireError(f"expected rows of {length} bytes, not {rows.dtype} {tuple(rows.shape)}")
+def _bytes(rows: Tensor, length: int, count: int | None = None) -> list[bytes]:
+    """The byte strings again. Raises ValueError for another length or number than expected."""
+    count = len(rows) if count is None else count
+    if rows.dtype != torch.uint8 or (count and rows.shape != (count, length)):
+        raise ValueError(
+            f"{rows.dtype} {list(rows.shape)} in place of {count} rows of {length} bytes"
+        )
     return [row.tobytes() for row in rows.numpy()]
+
+
+def _check_vectors(vectors: Vectors, bits: int) -> None:
+    """Raise ValueError for vectors of unlike lengths, or with numbers that are not of the sum."""
+    lengths = {name: np.shape(vector) for name, vector in vectors.items()}
+    if len({*lengths.values()}) > 1 or any(len(shape) != 1 for shape in lengths.values()):
+        raise ValueError(f"vectors of the shapes {lengths}: all must be of one length, [length]")
+    for name, vector in vectors.items():
+        numbers = np.asarray(vector)
+        whole = numbers.dtype.kind in "iu"
+        if not whole or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < 1 << bits):
+            raise ValueError(
+                f"the vector of {name!r} holds {numbers.dtype} from {numbers.min(initial=0)} to "
+                f"{numbers.max(initial=0)}: give whole numbers from 0 to 2^{bits} - 1"
+            )
 
 
 def _two(both: bytes) -> tuple[bytes, bytes]:

@@ -22,7 +22,15 @@ from typing import Any
 import numpy as np
 
 from fltoolkit_research.secrecy.keys import Integers, KeyPair, Random, open_sealed, seal, stream
-from fltoolkit_research.secrecy.shamir import NBYTES_SECRET, NBYTES_SHARE, from_shares, into_shares
+from fltoolkit_research.secrecy.shamir import (
+    NBYTES_SECRET,
+    NBYTES_SHARE,
+    WrongShare,
+    from_shares,
+    into_shares,
+)
+
+NBYTES_SEALED = 2 * NBYTES_SHARE + 16  # two shares and the tag of AES-GCM
 
 
 class Member:
@@ -71,7 +79,13 @@ class Member:
         Raises ValueError for an envelope that does not open.
         """
         for v, envelope in sealed.items():
-            content = open_sealed(self._envelope(v, v, self.number), envelope, _way(v, self.number))
+            try:
+                key, way = self._envelope(v, v, self.number), _way(v, self.number)
+                content = open_sealed(key, envelope, way)
+                if len(content) != 2 * NBYTES_SHARE:
+                    raise ValueError(f"{len(content)} bytes in place of two shares")
+            except (KeyError, ValueError) as error:
+                raise FromClient(v, f"its sealed shares: {error}") from error
             self._shares[v] = content[:NBYTES_SHARE], content[NBYTES_SHARE:]
         hidden = numbers.astype(bits_dtype(self.bits))
         hidden += stream(self._seed, len(hidden), hidden.dtype)
@@ -102,16 +116,31 @@ class Member:
         return self._envelope_key.agree(public, b"envelope " + _way(sender, receiver))
 
 
+class FromClient(ValueError):
+    """What a client has sent cannot be right; ``number`` is the client's.
+
+    >>> FromClient(3, "its masked vector").number
+    3
+    """
+
+    def __init__(self, number: int, words: str):
+        super().__init__(words)
+        self.number = number
+
+
 class Aggregator:
     """The server in one sum: what it has received, and how it removes the masks.
 
     Args:
         bits: sums are modulo 2^bits.
         neighbours: of each client, those that exchange keys with it.
+        needed: how many shares open a secret of each client.
     """
 
-    def __init__(self, bits: int, neighbours: Mapping[int, Collection[int]]):
-        self.bits, self.neighbours = bits, neighbours
+    def __init__(
+        self, bits: int, neighbours: Mapping[int, Collection[int]], needed: Mapping[int, int]
+    ):
+        self.bits, self.neighbours, self.needed = bits, neighbours, needed
         self.keys: dict[int, tuple[bytes, bytes]] = {}
         self.sealed: dict[int, dict[int, bytes]] = {}  # by receiver, then by sender
         self.masked: dict[int, Integers] = {}
@@ -120,22 +149,36 @@ class Aggregator:
     def total(self) -> Integers:
         """The sum modulo 2^bits of the vectors of all clients whose masked vectors came.
 
-        Raises ValueError if the shares of a secret do not give it.
+        Raises ValueError if the shares of a secret do not give it; `FromClient` if it is known who
+        has sent a wrong one.
         """
         values = iter(self.masked.values())
         total = next(values).astype(bits_dtype(self.bits))
         for hidden in values:
             total = total + hidden
         for u in self.masked:
-            total = total - stream(from_shares(self.shares[u]), len(total), total.dtype)
+            total = total - stream(self._opened(u, "seed"), len(total), total.dtype)
         for v in self.gone():
-            key = KeyPair(from_shares(self.shares[v]))
+            key = KeyPair(self._opened(v, "mask key"))
             if key.public != self.keys[v][1]:
-                raise ValueError(f"the shares of the mask key of client {v} give another key")
+                raise ValueError(
+                    f"the shares of client {v}'s mask key give another key than it has sent: it "
+                    "or one of its neighbours has sent a wrong one"
+                )
             for u in self.masked.keys() & self.neighbours[v]:
                 mask = stream(key.agree(self.keys[u][1], b"mask"), len(total), total.dtype)
                 total = total - mask if u < v else total + mask
         return _cut(total, self.bits)
+
+    def _opened(self, owner: int, what: str) -> bytes:
+        """A secret of a client, from all shares of it."""
+        try:
+            return from_shares(self.shares[owner], self.needed[owner])
+        except ValueError as error:
+            words = f"of client {owner}'s {what}, {error}"
+            if isinstance(error, WrongShare) and error.holder is not None:
+                raise FromClient(error.holder, words) from error
+            raise ValueError(words) from error
 
     def gone(self) -> list[int]:
         """Who has shared secrets and sent no vector: others' vectors hold masks shared with it."""

@@ -38,8 +38,7 @@ def into_shares(
     """
     if len(secret) != NBYTES_SECRET:
         raise ValueError(f"a secret of {len(secret)} bytes: {NBYTES_SECRET} are needed")
-    if len({*holders}) < len(holders) or min(holders, default=-1) < 0:
-        raise ValueError(f"holders={list(holders)}: numbers from 0 on, each of them once")
+    _check_holders(holders)
     if not 1 <= threshold <= len(holders):
         raise ValueError(f"threshold={threshold}: must be 1 to {len(holders)}, the holders")
     # 48 random bytes per coefficient: their remainder is uniform but for 2^-127
@@ -54,28 +53,91 @@ def into_shares(
     return shares
 
 
-def from_shares(shares: Mapping[int, bytes]) -> bytes:
+def from_shares(shares: Mapping[int, bytes], threshold: int | None = None) -> bytes:
     """The secret, by Lagrange's formula at 0, from as many shares as the threshold, or more.
 
-    Too few shares, or shares of several secrets, give another value or a ValueError. To notice it,
-    the caller must compare the result with something, as `Aggregator` does with public keys.
+    With ``threshold``, shares above it must lie on the polynomial of the others. Raises
+    `WrongShare` if one does not, and ValueError for shares that belong to no secret. Exactly
+    ``threshold`` shares, or fewer, fit each other whatever they are: then the caller must compare
+    the result with something, as `Aggregator` does with public keys.
+
+    >>> shares = into_shares(bytes(32), [0, 1, 2, 3], 2, lambda nbytes: bytes([7] * nbytes))
+    >>> from_shares({**shares, 1: bytes(33)}, threshold=2)
+    Traceback (most recent call last):
+    fltoolkit_research.secrecy.shamir.WrongShare: the share of holder 1 does not fit the others
     """
-    weights = _weights_at_zero(tuple(shares))
-    values = (int.from_bytes(share, "big") for share in shares.values())
-    secret = sum(w * value for w, value in zip(weights, values, strict=True)) % PRIME
+    _check_holders([*shares])
+    values = {}
+    for holder, share in shares.items():
+        values[holder + 1] = number = int.from_bytes(share, "big")
+        if len(share) != NBYTES_SHARE or number >= PRIME:
+            raise WrongShare([holder], f"is no share of {NBYTES_SHARE} bytes")
+    if threshold is not None and not _fit(values, threshold):
+        without = ({x: y for x, y in values.items() if x != gone} for gone in values)
+        rest = zip(shares, without, strict=True)
+        wrong = [holder for holder, others in rest if _fit(others, threshold)]
+        raise WrongShare(wrong if len(values) > threshold + 1 else [])
+    at_zero, _ = _weights(tuple(values))
+    secret = sum(w * y for w, y in zip(at_zero, values.values(), strict=True)) % PRIME
     if secret >= 1 << 256:
         raise ValueError("these shares belong to no secret: too few of them, or of several secrets")
     return secret.to_bytes(NBYTES_SECRET, "big")
 
 
+class WrongShare(ValueError):
+    """Shares do not fit each other; ``holder`` is the one whose share is wrong, if that is known.
+
+    >>> WrongShare([3]).holder, WrongShare([]).holder
+    (3, None)
+    """
+
+    def __init__(self, wrong: Sequence[int], why: str = "does not fit the others"):
+        self.holder = wrong[0] if len(wrong) == 1 else None
+        unknown = "the shares do not fit each other, and they do not show which of them are wrong"
+        super().__init__(
+            unknown if self.holder is None else f"the share of holder {self.holder} {why}"
+        )
+
+
+def _fit(values: Mapping[int, int], threshold: int) -> bool:
+    """Whether all values lie on one polynomial of degree ``threshold - 1``.
+
+    The sum of ``y / prod_j (x - x_j)`` times any polynomial is then zero, as long as the degrees
+    together are below the number of points minus one (Lagrange).
+    """
+    _, weights = _weights(tuple(values))
+    terms = [w * y % PRIME for w, y in zip(weights, values.values(), strict=True)]
+    for _ in range(len(values) - threshold):
+        if sum(terms) % PRIME:
+            return False
+        terms = [term * x % PRIME for term, x in zip(terms, values, strict=True)]
+    return True
+
+
 @lru_cache(maxsize=256)
-def _weights_at_zero(holders: tuple[int, ...]) -> list[int]:
-    """What each holder's value is multiplied with. Many secrets of a sum have the same holders."""
-    weights = []
-    for i in holders:
+def _weights(points: tuple[int, ...]) -> tuple[list[int], list[int]]:
+    """For each point: ``prod_j x_j / (x_j - x)``, and ``prod_j 1 / (x - x_j)``, over the others.
+
+    The first are Lagrange's weights at 0. Many secrets of a sum have the same holders.
+    """
+    at_zero, inverse = [], []
+    for x in points:
         above = below = 1
-        for j in holders:
-            if j != i:
-                above, below = above * (j + 1) % PRIME, below * (j - i) % PRIME
-        weights.append(above * pow(below, -1, PRIME) % PRIME)
-    return weights
+        for other in points:
+            if other != x:
+                above, below = above * -other % PRIME, below * (x - other) % PRIME
+        inverse.append(pow(below, -1, PRIME))
+        at_zero.append(above * inverse[-1] % PRIME)
+    return at_zero, inverse
+
+
+def _check_holders(holders: Sequence[int]) -> None:
+    """Raise ValueError unless these are numbers of holders; PRIME - 1 would hold the secret."""
+    if (
+        not holders
+        or len({*holders}) < len(holders)
+        or not 0 <= min(holders) <= max(holders) < 2**32
+    ):
+        raise ValueError(
+            f"holders={list(holders)}: one or more numbers from 0 to 2^32 - 1, each of them once"
+        )

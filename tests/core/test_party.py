@@ -87,7 +87,7 @@ NORM = nn.Sequential(nn.Linear(64, 10), nn.BatchNorm1d(10))
 ROWS, CLASSES = torch.ones(8, 64), torch.arange(8)
 INPUTS = [
     (NORM, torch.ones(8, 1, 8, 8), ValueError, r"with \[8, 1, 8, 8\] of torch.float32.*\.flat"),
-    (NORM, ROWS.double(), ValueError, r"with \[8, 64\] of torch.float64.*Fit its first layer"),
+    (NORM, ROWS.double(), ValueError, r"with \[8, 64\] of torch.float64.*x\.to\(torch\.float32\)"),
     (NORM, ROWS[:1], ValueError, r"with \[1, 64\].*more than 1 value per channel"),
     (Two(), ROWS, TypeError, "its module returns a tuple, not one tensor. Let its forward"),
 ]

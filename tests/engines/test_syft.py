@@ -304,7 +304,8 @@ def test_another_version_of_fltoolkit_is_refused(net, monkeypatch):
 
 def test_a_model_of_the_wrong_shape_is_refused_before_anything_is_learned(net):
     group = parties(["alice"])
-    group[0].module = nn.Linear(12, 5)  # bob's top takes 8
+    wrong_size = nn.Linear(12, 5)  # bob's top takes 8
+    group[0] = flt.Party("alice", wrong_size, flt.SGD(wrong_size.parameters(), lr=0.1))
     before = [tensor.clone() for tensor in weights(group[1:])]
     wrong = r"step 1, at bob: party 'bob': .*mat1 and mat2 shapes .*different cut layers"
     with pytest.raises(ValueError, match=wrong), SyftChannel([net.alice, net.bob]) as channel:

@@ -464,7 +464,10 @@ class Tampered(Channel):
         (lambda tree: {n: t / 0 for n, t in tree.items()}, "it sent NaN or infinite values"),
         (lambda tree: dict([*tree.items()][1:]), "it sent other entries than the model has"),
         (lambda tree: {**tree, "more": torch.ones(1)}, r"other entries .*'more'"),
-        (lambda tree: {n: t.flatten()[:1] for n, t in tree.items()}, r"the shape \[1\] in place of"),
+        (
+            lambda tree: {n: t.flatten()[:1] for n, t in tree.items()},
+            r"the shape \[1\] in place of",
+        ),
     ],
 )
 @pytest.mark.parametrize("mean", [mean_of_all, mean_of_senders])

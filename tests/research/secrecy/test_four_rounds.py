@@ -19,7 +19,13 @@ from fltoolkit_research.secrecy import ROUNDS, Grid, PlainSum, SecureSum, Shared
 from fltoolkit_research.secrecy.graph import complete, random_regular
 from fltoolkit_research.secrecy.keys import KeyPair, random_source, stream
 from fltoolkit_research.secrecy.parties import Aggregator, Member, pack_bits, unpack_bits
-from fltoolkit_research.secrecy.shamir import NBYTES_SHARE, PRIME, from_shares, into_shares
+from fltoolkit_research.secrecy.shamir import (
+    NBYTES_SHARE,
+    PRIME,
+    WrongShare,
+    from_shares,
+    into_shares,
+)
 
 NAMES = [f"client {k}" for k in range(6)]
 CODEC = Pipeline(SharedRotation(), Grid(4, top=1.0))
@@ -44,6 +50,39 @@ def test_each_set_of_threshold_shares_opens_the_secret_and_no_smaller_one_does()
             except ValueError:
                 found = None
             assert (found == secret) == opens
+
+
+@pytest.mark.parametrize("wrong", [(), (1,), (0, 4), (2, 3)])
+@pytest.mark.parametrize("threshold", [1, 2, 3])
+def test_a_share_that_does_not_fit_is_noticed_and_named_if_it_is_the_only_one(threshold, wrong):
+    secret = bytes(range(32))
+    shares = into_shares(secret, range(6), threshold, random_source(0))
+    for holder in wrong:
+        shares[holder] = (int.from_bytes(shares[holder], "big") ^ 1).to_bytes(33, "big")
+    if not wrong:
+        assert from_shares(shares, threshold) == secret
+        return
+    with pytest.raises(WrongShare) as caught:
+        from_shares(shares, threshold)
+    assert caught.value.holder == (wrong[0] if len(wrong) == 1 else None)
+
+
+@pytest.mark.parametrize(
+    ("shares", "words"),
+    [
+        ({}, "holders="),
+        ({-1: bytes(33), 0: bytes(33)}, "holders="),
+        ({PRIME - 1: bytes(33)}, "holders="),
+        ({0: bytes(33), 1: bytes(32)}, "holder 1 is no share of 33 bytes"),
+        ({0: b"", 1: bytes(33)}, "holder 0 is no share"),
+        ({0: bytes(33), 1: b"\xff" * 33}, "holder 1 is no share"),
+    ],
+)
+def test_what_are_no_shares_is_refused(shares, words):
+    with pytest.raises(ValueError, match=words):
+        from_shares(shares, 2)
+    with pytest.raises(ValueError, match="holders="):
+        into_shares(bytes(32), [0, PRIME - 1], 2, random_source(0))
 
 
 def test_shares_of_two_secrets_look_alike():
@@ -276,7 +315,7 @@ def test_colluding_clients_open_a_vector_from_the_threshold_on_and_not_before():
 
 def test_shares_that_give_another_key_are_noticed():
     all_of_them, keys, arriving = members(count=3, threshold=2)
-    server = Aggregator(8, complete(3))
+    server = Aggregator(8, complete(3), dict.fromkeys(range(3), 2))
     server.keys, server.sealed = keys, dict(enumerate(arriving))
     for u in (0, 1):
         server.masked[u] = all_of_them[u].mask(np.zeros(4, np.uint64), arriving[u])
@@ -285,8 +324,97 @@ def test_shares_that_give_another_key_are_noticed():
     assert server.gone() == [2]
     assert server.total().tolist() == [0, 0, 0, 0]
     server.shares[2] = {u: server.shares[0][u] for u in (0, 1)}  # of another secret
-    with pytest.raises(ValueError, match="client 2 give another key"):
+    with pytest.raises(ValueError, match="mask key give another key"):
         server.total()
+
+
+def flipped(tree, name):
+    """The first byte of an entry changed."""
+    changed = tree[name].clone()
+    changed.view(-1)[0] ^= 1
+    return {name: changed}
+
+
+class Dishonest(Channel):
+    """``client 2`` sends another tree in one round than it should."""
+
+    def __init__(self, round_, change):
+        super().__init__()
+        self.round_, self.change = round_, change
+
+    def cross(self, link, tree):
+        if (link.sender, link.kind) == ("client 2", self.round_):
+            tree = self.change(tree)
+        return super().cross(link, tree)
+
+
+BEHAVIOURS = {
+    "keys: nothing": ("keys", lambda tree: {}),
+    "keys: too short": ("keys", lambda tree: {"keys": tree["keys"][:, :5]}),
+    "keys: two rows": ("keys", lambda tree: {"keys": tree["keys"].repeat(2, 1)}),
+    "keys: floats": ("keys", lambda tree: {"keys": tree["keys"].float()}),
+    "shares: nothing": ("shares", lambda tree: {}),
+    "shares: one too few": ("shares", lambda tree: {"sealed": tree["sealed"][1:]}),
+    "shares: too short": ("shares", lambda tree: {"sealed": tree["sealed"][:, :9]}),
+    "shares: of one dimension": ("shares", lambda tree: {"sealed": tree["sealed"][0]}),
+    "shares: an envelope changed": ("shares", lambda tree: flipped(tree, "sealed")),
+    "masked: nothing": ("masked", lambda tree: {}),
+    "masked: too short": ("masked", lambda tree: {"y": tree["y"][:-1]}),
+    "masked: too long": ("masked", lambda tree: {"y": tree["y"].repeat(2)}),
+    "masked: other dtype": ("masked", lambda tree: {"y": tree["y"].float()}),
+    "unmasking: nothing": ("unmasking", lambda tree: {}),
+    "unmasking: one too few": ("unmasking", lambda tree: {"shares": tree["shares"][1:]}),
+    "unmasking: too short": ("unmasking", lambda tree: {"shares": tree["shares"][:, :5]}),
+    "unmasking: none of 33 bytes": ("unmasking", lambda t: {"shares": t["shares"] | 255}),
+    "unmasking: a share changed": ("unmasking", lambda tree: flipped(tree, "shares")),
+    "unmasking: shares swapped": ("unmasking", lambda t: {"shares": t["shares"].flip(0)}),
+    "unmasking: zeros": ("unmasking", lambda tree: {"shares": 0 * tree["shares"]}),
+}
+
+
+@pytest.mark.parametrize("behaviour", BEHAVIOURS)
+def test_what_a_dishonest_client_sends_is_noticed_and_its_name_said(behaviour):
+    channel = Dishonest(*BEHAVIOURS[behaviour])
+    with pytest.raises(ValueError, match=r"'client 2' has sent cannot be right"):
+        secure_sum(channel, "server", vectors(8), bits=8, seed=0, threshold=0.5)
+
+
+@pytest.mark.parametrize("silent", [{}, {"client 5": "masked"}])
+def test_nobody_is_named_where_the_shares_are_too_few_to_show_who_it_is(silent):
+    """Five of six shares are needed: the sixth shows that one is wrong, and not which."""
+    channel = Dishonest("unmasking", lambda t: {"shares": t["shares"].roll(1, 0)})
+    with pytest.raises(ValueError, match="what 'a client' has sent cannot be right") as caught:
+        secure_sum(channel, "server", vectors(8), bits=8, silent=silent, seed=0)
+    assert "do not fit" in str(caught.value) or "mask key give another key" in str(caught.value)
+
+
+def test_a_wrong_vector_that_no_honest_clients_add_up_to_is_noticed():
+    """A client that shares another seed than it masks with makes numbers of chance."""
+    trees = {name: {"w": torch.zeros(50)} for name in NAMES}
+    channel = Dishonest("masked", lambda tree: {"y": tree["y"].flip(0)})
+    with pytest.raises(ValueError, match="add up to 18 at most, and the sum holds"):
+        SecureSum(Pipeline(Grid(2, top=1.0)))(channel, trees)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ([1, 2, 3], "all must be of one length"),
+        ([[1, 2]], "all must be of one length"),
+        ([300, 0], "uint64 from 0 to 300"),
+        ([-1, 0], "int64 from -1 to 0"),
+        ([1.7, 0.0], "float64 from"),
+        ([np.nan, 0.0], "float64 from"),
+        ([True, False], "bool from"),
+    ],
+)
+def test_vectors_that_are_no_numbers_of_the_sum_are_refused(wrong, words):
+    kind = np.uint64 if wrong == [300, 0] else None
+    given = {"ann": np.array([1, 2]), "ben": np.array(wrong, dtype=kind)}
+    channel = Channel()
+    with pytest.raises(ValueError, match=words):
+        secure_sum(channel, "server", given, bits=8)
+    assert not channel.transfers
 
 
 # ------------------------------------------------------------------------------------ in training
