@@ -101,7 +101,8 @@ class Peers:
             self._coming[rank] = self._ask(rank, NBYTES_ENVELOPE + self._room_here[rank])
         payload = bytes(rest[:nbytes])
         if came == GOODBYE:
-            raise PeerError(f"step {self._step()}, waiting for {what}: {payload.decode()}")
+            words = payload[:2000].decode(errors="replace")
+            raise PeerError(f"step {self._step()}, waiting for {what}: {words}")
         return came, step, mark, payload
 
     def exchange(self, word: dict[str, Any], what: str) -> dict[int, dict[str, Any]]:
@@ -118,7 +119,15 @@ class Peers:
                     f"{step} and does something else. All processes must do this after the same "
                     "record"
                 )
-            words[rank] = json.loads(values)
+            try:
+                words[rank] = json.loads(values)
+                if not isinstance(words[rank], dict):
+                    raise ValueError("it is no JSON object")
+            except (ValueError, RecursionError) as error:
+                raise PeerError(
+                    f"step {self._step()}, waiting for {what}: {self.names(rank)} (process {rank}) "
+                    f"sent values that cannot be read: {error}"
+                ) from error
         for rank, works in sends.items():
             self._finish(works, rank, what)
         return words

@@ -186,7 +186,11 @@ class DistributedChannel(Channel):
         """
         folder = Path(folder)
         everybody = self.peers.exchange({"saves": _saves(folder)}, "to resume")
-        saves = {self.peers.names(rank): word["saves"] for rank, word in everybody.items()}
+        saves: dict[str, list[int]] = {}
+        for rank, word in everybody.items():
+            saves[name := self.peers.names(rank)] = steps = word.get("saves") or []
+            if not isinstance(steps, list) or not all(isinstance(step, int) for step in steps):
+                raise PeerError(f"{name} sent {str(steps)[:80]} in place of the steps it has saved")
         common = set.intersection(*map(set, saves.values()))
         if not common and any(saves.values()):
             raise PeerError(

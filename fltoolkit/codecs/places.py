@@ -164,6 +164,7 @@ def sparsify(parts: Parts, scope: str, choose: Choose) -> Parts:
 def densify(parts: Parts, scope: str, allowed: Allowed) -> Parts:
     """The inverse of `sparsify`: values that were not kept become zeros."""
     received = received_places(parts, scope, allowed)
+    plain = parts.keys() - received.keys()
     out: Parts = {}
     for key, part in parts.items():
         name, _, what = key.partition(SEPARATOR)
@@ -172,7 +173,7 @@ def densify(parts: Parts, scope: str, allowed: Allowed) -> Parts:
             part = expect_values(parts, key)
             if part.shape != places.shape:
                 raise WireError(f"entry {key!r}: {tuple(part.shape)} values, {len(places)} places")
-            if taken := shapes.keys() & (out.keys() | parts.keys() - received.keys()):
+            if taken := [each for each in shapes if each in out or each in plain]:
                 raise WireError(f"entry {min(taken)!r} is there twice")
             out.update(put_back(part.numpy(), places, shapes))
         elif name not in received or what not in (PLACES, LAYOUT):

@@ -6,6 +6,7 @@ averaged (means.py), how the model moves (server.py). Notebook 04 derives it.
 """
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,7 +21,14 @@ from fltoolkit.federated.clock import Arrivals, Backlog, Drop, ReceivedUpdate, t
 from fltoolkit.federated.means import Collecting
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import Server, apply_update, check_optimizer
-from fltoolkit.federated.workers import Fleet, Workers, as_fleet, mean_loss, send_update
+from fltoolkit.federated.workers import (
+    Fleet,
+    Workers,
+    as_fleet,
+    mean_loss,
+    send_update,
+    what_is_wrong,
+)
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree
 
@@ -133,6 +141,13 @@ def one_round(
         answering = {k: starts[k] for k in part if k in due}
         for k, update in workers.learn(channel, answering, round_).items():
             loss, delta, masks = send_update(k, server.name, update, channel, server.mean)
+            has_come = channel.is_here(server.name) and not isinstance(server.mean, Collecting)
+            arrived = delta if has_come else None
+            if arrived is not None and (wrong := what_is_wrong(arrived, model)):
+                warnings.warn(
+                    f"client {k!r} is left out of round {round_}: it sent {wrong}", stacklevel=4
+                )
+                loss, delta, masks = math.nan, None, {}
             updates.append(
                 ReceivedUpdate(
                     client=k,

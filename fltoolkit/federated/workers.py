@@ -220,7 +220,7 @@ def send_update(
     The masks say which coordinates arrived; they are empty unless the mean is `WithMasks`. A mean
     that is `Collecting`, such as a secure sum, sends all updates itself when the round has ended,
     so nothing is sent here. If training has failed, the client sends a ``control`` message
-    instead, and None arrives, as it does if the server gets an update that cannot enter a mean.
+    instead, and None arrives.
     """
     if isinstance(update, FloatingPointError):
         where = f"client {client!r} is left out of round {channel.step - 1}"
@@ -229,22 +229,13 @@ def send_update(
         return math.nan, None, {}
     if isinstance(mean, Collecting):
         return update.loss, update.delta, {}
-    received, masks = (
-        channel.send_masked(client, server, "update", update.delta)
-        if isinstance(mean, WithMasks)
-        else (channel.send(client, server, "update", update.delta), {})
-    )
-    if channel.is_here(server) and (wrong := _what_is_wrong(received, update.delta)):
-        warnings.warn(
-            f"client {client!r} is left out of round {channel.step - 1}: it sent {wrong}",
-            stacklevel=3,
-        )
-        return math.nan, None, {}
-    return update.loss, received, masks
+    if isinstance(mean, WithMasks):
+        return update.loss, *channel.send_masked(client, server, "update", update.delta)
+    return update.loss, channel.send(client, server, "update", update.delta), {}
 
 
-def _what_is_wrong(received: Tree, expected: Tree) -> str:
-    """Why an update cannot enter a mean; empty if it can."""
+def what_is_wrong(received: Tree, expected: Tree) -> str:
+    """Why an update cannot enter the mean of a model with these entries; empty if it can."""
     if received.keys() != expected.keys():
         return f"other entries than the model has: {sorted(received.keys() ^ expected.keys())}"
     for name, tensor in received.items():
