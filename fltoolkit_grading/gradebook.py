@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fltoolkit_grading.grading import AGAIN, UNFENCED, Grade
+from fltoolkit_grading.grading import AGAIN, UNFENCED, Grade, write_whole
 from fltoolkit_grading.looks import alike
 from fltoolkit_grading.master import Exercise, Master, kind_of, release
 from fltoolkit_grading.names import match, moodle
@@ -83,22 +83,22 @@ def write(master: Master, results: Sequence[Grade], out: str | Path) -> list[str
     (out / "feedback").mkdir(parents=True, exist_ok=True)
     unknown = add_manual(master, results, out / "by_hand.csv")
     table = rows(master, results)
-    (out / "gradebook.json").write_text(json.dumps(table, indent=1), encoding="utf-8")
+    write_whole(out / "gradebook.json", json.dumps(table, indent=1))
     _write_csv(out / "gradebook.csv", list(table[0]) if table else ["student"], table)
     for result in results:
-        path = out / "feedback" / f"{result.student}.html"
-        path.write_text(feedback(master, result), encoding="utf-8", errors="replace")
-    (out / "summary.html").write_text(_summary(master, results), encoding="utf-8")
+        write_whole(out / "feedback" / f"{result.student}.html", feedback(master, result))
+    write_whole(out / "summary.html", _summary(master, results))
     return unknown
 
 
 def _write_csv(
     path: Path, header: Sequence[str], table: Iterable[dict[str, Any]], delimiter: str = ","
 ) -> None:
-    with open(path, "w", newline="", encoding="utf-8", errors="replace") as file:
-        writer = csv.DictWriter(file, header, delimiter=delimiter)
-        writer.writeheader()
-        writer.writerows({k: _plain(v) for k, v in row.items()} for row in table)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, header, restval="", delimiter=delimiter)
+    writer.writeheader()
+    writer.writerows({k: _plain(v) for k, v in row.items()} for row in table)
+    write_whole(path, text.getvalue())
 
 
 def _read_csv(path: str | Path, column: str = "") -> tuple[list[str], list[dict[str, str]], str]:
@@ -334,10 +334,11 @@ def fill_lms(
         elif name and "points possible" not in str(line[header[0]]).lower():
             empty.append(name)
     header += [column] * (column not in header)
-    with open(out, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, header, restval="", delimiter=delimiter)
-        writer.writeheader()
-        writer.writerows(lines)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, header, restval="", delimiter=delimiter)
+    writer.writeheader()
+    writer.writerows(lines)
+    write_whole(Path(out), text.getvalue())
     return empty, sorted(set(totals) - set(whose.values()))
 
 

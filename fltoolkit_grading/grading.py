@@ -199,7 +199,8 @@ def _grade_all(
             result.status = f"{AGAIN}: {type(error).__name__}: {error}"
         # without a key it is graded again next time, since the student did not cause this
         result.key = "" if result.status.startswith(AGAIN) else key
-        _write_private(out / "results" / f"{student}.json", json.dumps(asdict(result)))
+        text = json.dumps(asdict(result))
+        write_whole(out / "results" / f"{student}.json", text, private=True)
         return result
 
     pool = ThreadPoolExecutor(jobs)
@@ -494,8 +495,8 @@ def _note(run: _Run, event: dict[str, Any], marks: dict[str, str]) -> None:
     elif run.started:
         run.status, run.ended = event["why"] or "graded", bool(event["why"])
         run.memory, run.cpu_seconds = event["memory"], event["cpu"]
-        if run.status.endswith(("(code -9)", "(code 137)")):
-            run.status = f"{AGAIN}: the kernel was killed (is memory short? then use --jobs 1)"
+        if event["by_machine"]:
+            run.status = f"{AGAIN}: the machine killed it (is memory short? then use --jobs 1)"
 
 
 def _unusual(event: dict[str, Any], hidden: bool) -> Iterator[str]:
@@ -527,7 +528,15 @@ def _key(path: Path, master: Master, seed: int) -> str:
 
 def _keep_seed(path: Path, name: str) -> int:
     """The secret seed of this folder, which is drawn once."""
-    known: dict[str, int] = json.loads(path.read_text()) if path.exists() else {}
+    try:
+        known: dict[str, int] = json.loads(path.read_text()) if path.exists() else {}
+        if not isinstance(known, dict) or not all(isinstance(n, int) for n in known.values()):
+            raise ValueError("no seed is in it")
+    except ValueError as error:
+        raise AssignmentError(
+            f"{path} cannot be read: {error}. It holds the secret seed of these grades: bring back "
+            "a copy of it, or delete it, and everybody is graded again"
+        ) from error
     if others := sorted(set(known) - {name}):
         raise AssignmentError(
             f"{path.parent} holds the grades of {', '.join(others)}, not of {name}: "
@@ -535,16 +544,31 @@ def _keep_seed(path: Path, name: str) -> int:
         )
     if name not in known:
         known[name] = secrets.randbits(128)
-        _write_private(path, json.dumps(known))
+        write_whole(path, json.dumps(known), private=True)
     return known[name]
 
 
-def _write_private(path: Path, text: str) -> None:
-    """Write a whole file or none, readable by its owner only."""
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+def write_whole(path: Path, text: str, *, private: bool = False) -> None:
+    """Write a whole file or none, and nothing if this is in it already.
+
+    What was in it before is there until the new text is on the disk. A ``private`` file is readable
+    by its owner only; another one keeps its permissions.
+    """
+    path, content = Path(os.path.realpath(path)), text.encode("utf-8", "replace")
+    if path.exists() and not path.is_file():  # such as /dev/stdout
+        path.write_bytes(content)
+        return
+    with contextlib.suppress(OSError):
+        if path.read_bytes() == content:
+            return
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         try:
-            file.write(text)
+            file.write(content)
             file.flush()
+            os.fsync(file.fileno())
+            if not private:
+                os.umask(mask := os.umask(0))
+                os.chmod(file.name, path.stat().st_mode if path.exists() else 0o666 & ~mask)
         except OSError:  # the disk is full: leave no incomplete file
             os.unlink(file.name)
             raise

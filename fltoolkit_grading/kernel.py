@@ -11,19 +11,24 @@ cell) and ``i`` (interrupt it); from it come
 
 The other end, worker.py, believes nothing: a student's code runs in this process and can write what
 it likes. IPython runs the cells, so magics work; what a cell displays, other than by printing, is
-dropped.
+dropped. What every user of Colab writes works, too: commands after an exclamation mark, %pip, and
+imports from google.colab, which do nothing here.
 """
 
 import contextlib
 import importlib
+import importlib.abc
+import importlib.util
 import io
 import os
 import queue
 import shutil
 import signal
 import struct
+import subprocess
 import sys
 import threading
+import types
 from typing import Any, BinaryIO
 
 from fltoolkit_grading import audit
@@ -36,6 +41,34 @@ def frame(kind: bytes, text: str = "") -> bytes:
     """The bytes of a frame."""
     content = text.encode(errors="replace")
     return HEADER.pack(kind, len(content)) + content
+
+
+class _Nothing(types.ModuleType):
+    """A module of Colab's: whatever is taken from it can be called, and does nothing."""
+
+    __path__: list[str] = []  # noqa: RUF012 (it is a package to Python)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Nothing(name)
+
+    def __call__(self, *_: Any, **__: Any) -> "_Nothing":
+        return self
+
+
+class _Colab(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds `_Nothing` for google.colab, which is only where Colab is."""
+
+    def find_spec(self, name: str, *_: Any) -> Any:
+        mine = name == "google" or name == "google.colab" or name.startswith("google.colab.")
+        return importlib.util.spec_from_loader(name, self, is_package=True) if mine else None
+
+    def create_module(self, spec: Any) -> Any:
+        return _Nothing(spec.name)
+
+    def exec_module(self, module: Any) -> None:
+        pass
 
 
 class _Results(io.TextIOBase):
@@ -86,7 +119,8 @@ def main() -> None:
     cells: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_receive, args=(commands, cells), daemon=True).start()
     sys.stdout, sys.stderr = results, open(os.devnull, "w")  # noqa: SIM115 (to the end)
-    sys.addaudithook(audit.hook(os.getcwd(), lambda word: results.send(b"a", word)))
+    sys.meta_path.append(_Colab())
+    sys.addaudithook(audit.hook(os.getcwd(), lambda word: _report(shell, results, word)))
     results.send(b"r")
     count = 0
     while True:
@@ -100,6 +134,12 @@ def main() -> None:
                 results.send(b"e", why)
             results.send(b"d", str(count))
             count += 1
+
+
+def _report(shell: Any, results: _Results, word: str) -> None:
+    """Report what the code tries, but not what a command of IPython's needs."""
+    if not shell.in_command:
+        results.send(b"a", word)
 
 
 def _receive(commands: BinaryIO, cells: "queue.Queue[str]") -> None:
@@ -144,6 +184,28 @@ def _shell() -> Any:
             pass
 
     class Shell(InteractiveShell):
+        in_command = False
+
+        def system(self, command: str) -> None:
+            """Run a command and print its text; IPython would need a terminal for that."""
+            settings = {**os.environ, "PIP_RETRIES": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+            how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
+            how |= {"stdout": subprocess.PIPE, "text": True, "errors": "replace", "env": settings}
+            self.in_command = True
+            try:
+                done = subprocess.run(self.var_expand(command, depth=1), shell=True, **how)
+            finally:
+                self.in_command = False
+            print(done.stdout, end="")
+            self.user_ns["_exit_code"] = done.returncode
+
+        def getoutput(self, command: str, split: bool = True, depth: int = 0) -> Any:
+            self.in_command = True
+            try:
+                return super().getoutput(command, split, depth + 1)
+            finally:
+                self.in_command = False
+
         def enable_gui(self, gui: Any = None) -> None:
             pass
 

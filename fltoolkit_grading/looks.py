@@ -36,8 +36,17 @@ def suspicious(source: str) -> list[str]:
     >>> suspicious("import os; os._exit(0)"), suspicious("import os; ｏｓ._𝑒𝑥𝑖𝑡(0)")
     (['the end of the process'], ['the end of the process'])
     """
-    source = unicodedata.normalize("NFKC", source)
+    source = _as_python_reads(source)
     return [kind for kind, pattern in _LOOKS.items() if re.search(pattern, source)]
+
+
+def _as_python_reads(source: str) -> str:
+    """The text with letters of another style as plain ones, each for itself.
+
+    Normalizing the whole text would take time with the square of a run of combining marks.
+    """
+    other = {ord(c): unicodedata.normalize("NFKC", c) for c in {*source} if not c.isascii()}
+    return source.translate(other)
 
 
 def alike(
@@ -70,6 +79,6 @@ def alike(
 
 
 def _runs(text: str, length: int = 6) -> set[tuple[str, ...]]:
-    lines = unicodedata.normalize("NFKC", text[:20_000]).splitlines()  # as Python reads names
+    lines = _as_python_reads(text[:20_000]).splitlines()
     words = [w for line in lines for w in _WORD.findall(line.split("#")[0])]
     return {tuple(words[k : k + length]) for k in range(len(words) - length + 1)}

@@ -16,6 +16,7 @@ import copy
 import hashlib
 import json
 import re
+import subprocess
 import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterator
@@ -517,18 +518,26 @@ def check_notebook(path: str | Path) -> list[str]:
         from nbclient import NotebookClient
     except ImportError as error:
         raise ImportError("checking a notebook needs: pip install nbclient nbformat") from error
-    kept = [cell for cell in notebook["cells"] if cell.get("id") in about["cells"]]
+    cells = [c for c in notebook["cells"] if isinstance(c, dict) and c.get("cell_type") in _TYPES]
+    lost = not any(map(_id, cells))  # Colab saves an older format: then all cells are run
+    cells = [{**c, "id": _id(c) or _grade_id(c) or f"cell {n}"} for n, c in enumerate(cells)]
+    wanted = [_id(cell) for cell in cells] if lost else about["cells"]
+    kept = [cell for cell in cells if _id(cell) in wanted]
     run = nbformat.from_dict({**notebook, "nbformat_minor": 5, "cells": copy.deepcopy(kept)})
-    NotebookClient(run, timeout=120, allow_errors=True, kernel_name="python3").execute()
+    client = NotebookClient(run, timeout=120, allow_errors=True, kernel_name="python3")
+    client.execute(stderr=subprocess.DEVNULL)  # its kernel warns of what does not concern anybody
     problems = [problem for cell in run.cells for problem in _stopped(cell)]
-    return [*_misplaced(notebook, about["cells"], kept), *problems]
+    return [*_misplaced(cells, wanted, kept), *problems]
+
+
+_TYPES = ("code", "markdown", "raw")
 
 
 def _misplaced(
-    notebook: NotebookJSON, wanted: list[str], kept: list[dict[str, Any]]
+    cells: list[dict[str, Any]], wanted: list[str], kept: list[dict[str, Any]]
 ) -> Iterator[str]:
     """Cells of the release that are missing or copied, and code that will not run."""
-    names = Counter(cell.get("id") for cell in notebook["cells"])
+    names = Counter(map(_id, cells))
     for name in wanted:
         if name not in names:
             yield f"cell {name!r} is missing: take it from the release"
@@ -536,12 +545,12 @@ def _misplaced(
         if count > 1:
             yield f"two cells have the id {name!r}: delete the copy"
     answers = [cell["id"] for cell in kept if kind_of(cell) == "answer"]
-    for name in _split_answers(notebook["cells"], {c["id"]: c for c in kept}, answers):
+    for name in _split_answers(cells, {c["id"]: c for c in kept}, answers):
         yield (
             f"is answer {name!r} split? Code in a second cell after it will not run: join the two "
             "cells"
         )
-    own = [c for c in notebook["cells"] if c["cell_type"] == "code" and c not in kept]
+    own = [c for c in cells if c["cell_type"] == "code" and c not in kept]
     if any(text_of(cell).strip() for cell in own):
         yield f"{len(own)} code cells of your own will not run: move their code into answer cells"
 

@@ -104,6 +104,7 @@ class Kernel:
             without_fence=home if self.folder else "",
         )
         self.output, self.kept, self.error = list[str](), 0, ""
+        self.by_machine, self.kills = False, kills_for_memory()
         began = time.monotonic()
         while not (self.ready or self.ended):
             self._read()
@@ -247,12 +248,21 @@ class Kernel:
         if not self.ended:
             self.fenced.look()
             with contextlib.suppress(Exception):
-                if not why:
-                    self.fenced.process.wait(2)
+                if not why:  # no student's code reaches the first process of a fence
+                    fence_ended = self.fenced.process.wait(2) < 0 and not self.job["unfenced"]
+                    self.by_machine = fence_ended or kills_for_memory() > self.kills
             code = self.fenced.stop()
             self.ended = why or f"the kernel ended (code {code})"
             if self.folder:
                 self.folder.cleanup()
+
+
+def kills_for_memory() -> int:
+    """How many processes Linux has killed so far because memory was short; 0 if it does not say."""
+    with contextlib.suppress(OSError):
+        counts = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+        return int(counts.get("oom_kill", 0))
+    return 0
 
 
 class Cell(IPyNbCell):
@@ -347,7 +357,8 @@ def run_job(job: dict[str, Any], folder: str, emit: Any) -> None:
     kernel: Any = plugin.kernel
     used = (kernel.fenced.memory, kernel.fenced.cpu_seconds) if kernel else (0, 0.0)
     why = kernel.ended if kernel and kernel.ended != STOPPED else ""
-    emit(event="end", why=why, memory=used[0], cpu=round(used[1], 2))
+    by_machine = bool(kernel and kernel.by_machine)
+    emit(event="end", why=why, memory=used[0], cpu=round(used[1], 2), by_machine=by_machine)
 
 
 def main() -> None:

@@ -284,6 +284,18 @@ def _untidy(desk: Desk) -> bytes:
     return saved(notebook | {"cells": cells, "nbformat_minor": 0})
 
 
+def _as_colab(desk: Desk) -> bytes:
+    """Right answers with what every user of Colab writes above them."""
+    above = (
+        "!nvidia-smi\n",
+        "%pip install -q numpy\nfiles = !ls\n!echo $files\n",
+        "from google.colab import drive, files as uploads\nimport google.colab.output\n"
+        "drive.mount('/content/drive')\nuploads.upload().items()\n",
+    )
+    parts = zip(("step", "bill", "money"), (STEP, BILL, MONEY), above, strict=True)
+    return saved(desk.honest(**{k: text + desk.solutions[name] for k, name, text in parts}))
+
+
 _UNTIDY = """
 sum = len = range = float = fingerprint = two_halves = 0
 torch.set_default_dtype(torch.float64)
@@ -479,9 +491,15 @@ CASES: dict[str, Case] = {
     "stops_itself": Case(
         in_a_hidden_check("os.kill(os.getpid(), signal.SIGSTOP)"), 0, ("stopped itself",)
     ),
-    "kills_itself": Case(  # or the machine did, for want of memory: nobody can tell
-        attack("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"), 0, ("run grade again",)
+    "kills_itself": Case(
+        attack("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"),
+        0,
+        ("the kernel ended (code 137)",),
     ),
+    "ends_as_if_killed": Case(
+        attack("import os\nos._exit(137)"), 0, ("the kernel ended (code 137)",)
+    ),
+    "colab": Case(_as_colab, 11, ("graded",)),
     "floods_sockets": Case(
         in_a_hidden_check("for k in range(10**7): os.mknod(f's{k}', 0o140600)"),
         0,

@@ -20,8 +20,9 @@ from fltoolkit_course import fingerprint
 from fltoolkit_grading import cli as assignment_cli
 from fltoolkit_grading import gradebook, grading
 from fltoolkit_grading import master as assignment
+from fltoolkit_grading.gradebook import add_manual
 from fltoolkit_grading.grading import Grade, find_submissions
-from fltoolkit_grading.looks import alike
+from fltoolkit_grading.looks import alike, suspicious
 from fltoolkit_grading.master import (
     AssignmentError,
     assemble,
@@ -317,6 +318,23 @@ def test_what_breaks_the_grader_is_one_students_status(graded):
     broken, tried = False, []
     assert [result.total for result in graded(each)] == [1] * 5
     assert tried == ["a_x"]
+
+
+@pytest.mark.slow
+def test_check_reads_a_file_of_colab(tmp_path, capfd):
+    """Without ids, with random ones in the metadata; and a cell without a type is left out."""
+    notebook = assignment.release(master_of(5))
+    cells = [{**cell} for cell in notebook["cells"]]
+    for number, cell in enumerate(cells):
+        cell.pop("id")
+        cell["metadata"] = {**cell["metadata"], "id": f"x{number}"}
+    strange = [{"source": "1 / 0"}, None, *cells]
+    path = tmp_path / "colab.ipynb"
+    path.write_text(json.dumps({**notebook, "nbformat_minor": 0, "cells": strange}))
+    said = assignment.check_notebook(path)
+    assert "answer 'a5-top-k' is not written yet" in said
+    assert not [line for line in said if "missing" in line or "own" in line]
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.slow
@@ -715,3 +733,39 @@ def test_what_an_answer_leaves_behind_costs_no_other(number):
     assert lost(master, answers, 5) <= {
         check for check in master.ids("hidden") if check.startswith(first)
     }
+
+
+def test_points_by_hand_survive_a_full_disk_and_are_not_written_without_need(tmp_path):
+    """The sheet is the only copy: it is written beside itself, and replaced when it is whole."""
+    resource = pytest.importorskip("resource")
+    master, path = master_of(1), tmp_path / "by_hand.csv"
+    results = [Grade(f"student {k}") for k in range(2000)]
+    add_manual(master, results, path)
+    content, about = path.read_bytes(), path.stat()
+    add_manual(master, [Grade(f"student {k}") for k in range(2000)], path)
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (about.st_ino, about.st_mtime_ns)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            add_manual(master, [Grade("new")], path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert path.read_bytes() == content
+    assert [each.name for each in tmp_path.iterdir()] == ["by_hand.csv"]
+    path.chmod(0o640)
+    add_manual(master, [Grade("new")], path)
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"1_splitnn_by_hand": "x"}', "{"])
+def test_a_seed_that_cannot_be_read_is_named_with_what_to_do(tmp_path, content):
+    (tmp_path / "seed.json").write_text(content)
+    with pytest.raises(AssignmentError, match=r"seed\.json cannot be read: .* bring back a copy"):
+        grading._keep_seed(tmp_path / "seed.json", "1_splitnn_by_hand")
+
+
+def test_normalizing_takes_time_that_grows_with_the_length_alone():
+    """A run of alternating combining marks: normalized as a whole it would take minutes."""
+    long = "x = 1 " + "\u0301\u0323" * 500_000
+    assert suspicious(long + "\nimport os; ｏｓ._𝑒𝑥𝑖𝑡(0)") == ["the end of the process"]
