@@ -116,10 +116,9 @@ def evaluate(
     count = 0
     kept: list[tuple[Tensor, Tensor]] = []  # for what needs all outputs at once
     at_once = loss_fn is not None and not is_of_torch(loss_fn)
-    seen = False
     for block, targets in _batches(x, y, batch_size):
         output = forward(parties, block, through=through)
-        targets, seen = targets.to(output.device), True
+        targets = targets.to(output.device)
         check_targets(output, targets)
         counted = counted_targets(loss_fn, targets)
         if not bool(counted.any()):
@@ -136,10 +135,8 @@ def evaluate(
             named = targets if bool(counted.all()) else torch.where(counted, targets, IGNORED)
             of_batch, predictions = metric.measure(output, named)
             total, count = total + of_batch, count + predictions
-    if not seen:
-        raise ValueError("no samples to evaluate: y is empty")
     if not (count if metric.measure is not None else weight or kept):
-        raise ValueError("nothing to evaluate: all targets are among those that are ignored")
+        raise ValueError("nothing to evaluate: no samples, or only targets that are ignored")
     record: Record = {}
     if kept:
         outputs, everything = map(torch.cat, zip(*kept, strict=True))
@@ -180,7 +177,8 @@ def _batches(x: Any, y: Any, batch_size: int) -> Iterator[tuple[Any, Tensor]]:
         return
     if batch_size < 1:
         raise ValueError(f"batch_size={batch_size}: evaluate 1 sample or more at a time")
-    blocks = [as_tensor("x", part) for part in (x if isinstance(x, list | tuple) else [x])]
+    vertical = isinstance(x, list | tuple)
+    blocks = [as_tensor("x", part) for part in (x if vertical else [x])]
     y = as_tensor("y", y)
     for features in blocks:
         if len(features) != len(y):
@@ -188,7 +186,7 @@ def _batches(x: Any, y: Any, batch_size: int) -> Iterator[tuple[Any, Tensor]]:
     for start in range(0, len(y), batch_size):
         rows = slice(start, start + batch_size)
         parts = [part[rows] for part in blocks]
-        yield parts if isinstance(x, list | tuple) else parts[0], y[rows]
+        yield parts if vertical else parts[0], y[rows]
 
 
 def _weight_of(loss_fn: LossFn, y: Tensor, counted: Tensor) -> float:

@@ -51,14 +51,9 @@ def check_finite(name: str, values: Tensor) -> None:
         )
 
 
-_WIDER = {
-    torch.bool: torch.int16,
-    torch.uint8: torch.int16,
-    torch.int8: torch.int16,
-    torch.int16: torch.int32,
-    torch.int32: torch.int64,
-}
-"""The dtype in which a difference of whole numbers, or of a mask, has room."""
+# in which a difference of whole numbers, or of a mask, has room
+_WIDER = dict.fromkeys((torch.bool, torch.uint8, torch.int8), torch.int16)
+_WIDER |= {torch.int16: torch.int32, torch.int32: torch.int64}
 
 
 def difference(end: Tensor, start: Tensor) -> Tensor:

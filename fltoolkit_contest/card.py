@@ -4,6 +4,7 @@ Not here: how a card comes about (referee.py).
 """
 
 import json
+import math
 import platform
 import statistics
 from dataclasses import asdict, dataclass, fields
@@ -111,9 +112,42 @@ def read_card(path: Path) -> Card:
     """
     try:
         whole = json.loads(path.read_text(encoding="utf-8"))
-        return Card(**{each.name: whole[each.name] for each in fields(Card)})
-    except (ValueError, KeyError, TypeError) as error:
+        card = Card(**{each.name: whole[each.name] for each in fields(Card)})
+        _check(card)
+        return card
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is no card of `fltoolkit cup verify`: {error!r}") from None
+
+
+def _check(card: Card) -> None:
+    """Raise ValueError for numbers and names that no verification writes."""
+    for text in (card.track, card.league, card.name, card.sha256, card.salt, card.metric):
+        if not isinstance(text, str) or not text or text != printable(text):
+            raise ValueError(f"{text!r} where a text of visible characters is wanted")
+    if not card.runs or not isinstance(card.accepted, bool):
+        raise ValueError("it has no runs, or does not say whether it was accepted")
+    leaks = [value for run in card.runs for value in run["leak"].values()]
+    numbers = [card.target, card.bound, *(run["score"] for run in card.runs), *leaks]
+    counts = [card.charge, card.data_nbytes, *(run["nbytes"] for run in card.runs)]
+    for number in (*numbers, *counts):
+        bad = isinstance(number, bool) or not isinstance(number, int | float)
+        if bad or not (math.isfinite(number) or len(card.runs) == 1):
+            raise ValueError(f"{number!r} where a finite number is wanted")
+    if min(counts) < 0 or card.data_nbytes < 1:
+        raise ValueError("it holds a negative number of bytes")
+
+
+_BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # letters without ink
+
+
+def printable(text: str, most: int = 2000) -> str:
+    r"""A text in one line: what a terminal would not show is escaped, and the rest is cut off.
+
+    >>> printable("a\x1b[2J\u200bb")
+    'a\\x1b[2J\\u200bb'
+    """
+    shown = (c.isprintable() and c not in _BLANK for c in text)
+    return "".join(c if ok else ascii(c)[1:-1] for c, ok in zip(text[:most], shown, strict=False))
 
 
 def about_machine() -> dict[str, str]:

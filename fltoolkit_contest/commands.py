@@ -102,7 +102,7 @@ def _where(args: argparse.Namespace) -> tuple[str, str]:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    from fltoolkit_contest.card import draw_card, read_card
+    from fltoolkit_contest.card import draw_card, printable, read_card
     from fltoolkit_contest.referee import verify
     from fltoolkit_contest.slots import CupError
 
@@ -115,7 +115,7 @@ def _verify(args: argparse.Namespace) -> int:
         more = {"track": track, "league": league, "name": name}
         card = verify(text, **more, salt=old.salt if old else None, num_runs=num_runs)
     except CupError as error:
-        print(f"{args.entry}: not accepted: {error}", file=sys.stderr)
+        print(printable(f"{args.entry}: not accepted: {error}"), file=sys.stderr)
         return 1
     print(card)
     if args.out and args.out.suffix == ".json":
@@ -144,13 +144,15 @@ def _compared(old: "Card", new: "Card") -> int:
 
 
 def _board(args: argparse.Namespace) -> int:
-    from fltoolkit_contest.card import draw_card
+    from fltoolkit_contest.card import draw_card, printable
     from fltoolkit_contest.class_board import board
     from fltoolkit_contest.referee import verify
 
     cards = []
     for path in sorted([*args.folder.glob("*.py"), *args.folder.glob("*/*.py")]):
-        name = path.stem if path.parent == args.folder else path.parent.name
+        name = printable(path.stem if path.parent == args.folder else path.parent.name)
+        if path.is_dir():
+            continue
         try:
             text = path.read_text(encoding="utf-8")
             more = {"track": args.track, "league": args.league, "name": name}
@@ -158,8 +160,8 @@ def _board(args: argparse.Namespace) -> int:
             cards[-1].write(path.with_suffix(".card.json"))
             draw_card(cards[-1], path.with_suffix(".png"))
             print(f"{name}: verified", flush=True)
-        except ValueError as error:  # a rule broken, or no Python file: the others go on
-            print(f"{name}: not accepted: {error}", flush=True)
+        except Exception as error:  # whatever it is, the others go on
+            print(f"{name}: not accepted: {printable(str(error))}", flush=True)
     if not cards:
         raise ValueError(f"{args.folder} holds no entry that could be verified: NAME.py")
     print("\n" + board(cards))

@@ -1,8 +1,8 @@
 """An entry: one file of Python, its hash, and what of it counts as bytes.
 
 What an entry knows before the run could stand for data or weights. So comments and docstrings are
-taken out before it runs, its constants and names are charged beyond what a protocol needs, and so
-is its zipped code.
+taken out before it runs. Its constants, its names, its zipped code and the parts of its syntax tree
+(brackets in brackets are numbers, too) are charged beyond what a protocol needs.
 """
 
 import ast
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 FREE_CODE = 8000  # bytes, zipped
 FREE_CONSTANTS = 512  # characters of all numbers and texts together
 FREE_NAMES = 1500  # characters of all different names together
+FREE_NODES = 2000  # expressions and statements; the longest record has 1,624
 _BODIES = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -31,12 +32,14 @@ class Entry:
     nbytes_code: int  # zipped
     num_constants: int  # characters
     num_names: int  # characters
+    num_nodes: int = 0  # of the syntax tree
 
     @property
     def charge(self) -> int:
         """The bytes that the file costs, beyond what is free."""
         over = (self.nbytes_code - FREE_CODE, self.num_constants - FREE_CONSTANTS)
-        return sum(max(0, each) for each in (*over, self.num_names - FREE_NAMES))
+        more = (self.num_names - FREE_NAMES, self.num_nodes - FREE_NODES)
+        return sum(max(0, each) for each in (*over, *more))
 
 
 def read_entry(text: str) -> Entry:
@@ -51,20 +54,20 @@ def read_entry(text: str) -> Entry:
         raise ValueError(f"the entry has {len(text):,} characters: at most 200,000 are allowed")
     try:
         tree = ast.parse(text)
+        for node in ast.walk(tree):
+            if isinstance(node, _BODIES) and ast.get_docstring(node, clean=False) is not None:
+                node.body = node.body[1:] or [ast.Pass()]
+        source = ast.unparse(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         where = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
         what = error.msg if isinstance(error, SyntaxError) else error
         raise ValueError(f"the entry is no Python file: {what}{where}") from None
-    for node in ast.walk(tree):
-        if isinstance(node, _BODIES) and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
-    source = ast.unparse(tree)
     zipped = min(len(zlib.compress(source.encode(), 9)), len(lzma.compress(source.encode())))
-    all_nodes = ast.walk(tree)
-    constants = sum(len(repr(n.value)) for n in all_nodes if isinstance(n, ast.Constant))
+    constants = sum(len(repr(n.value)) for n in ast.walk(tree) if isinstance(n, ast.Constant))
+    nodes = sum(isinstance(n, ast.expr | ast.stmt) for n in ast.walk(tree))
     names = sum(len(name.encode()) for name in _names(tree))
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return Entry(source, digest, zipped, constants, names)
+    return Entry(source, digest, zipped, constants, names, nodes)
 
 
 def _names(tree: ast.AST) -> set[str]:

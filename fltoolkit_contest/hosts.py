@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fltoolkit.data.datasets import DIGITS
+from fltoolkit_contest.card import printable
 from fltoolkit_contest.pipes import Array, length_of, parse, to_bytes
 from fltoolkit_contest.slots import CupError
 from fltoolkit_grading import fence
@@ -43,7 +44,9 @@ def checked(message: bytes) -> Request:
         lines = about.get("lines") or ["?"]
         if str(why).startswith("ModuleNotFoundError"):
             why = f"{why}; Python's own modules, torch, NumPy and fltoolkit are there, no data set"
-        raise CupError(f"the entry ended with an error (line {lines[-1]} as it runs): {why}")
+        line = lines[-1] if isinstance(lines, list) and isinstance(lines[-1], int) else "?"
+        why = printable(str(why))
+        raise CupError(f"the entry ended with an error (line {line} as it runs): {why}")
     return about, arrays
 
 

@@ -63,6 +63,7 @@ class Play:
         default_factory=list
     )
     scores: Array | None = None
+    codes: list[Array] = field(default_factory=list)  # of the hidden samples, in league split
 
     @classmethod
     def of(cls, track: Track, league: str, entry: Entry, salt: str, number: int) -> "Play":
@@ -122,23 +123,28 @@ class Play:
         return heads, ups
 
     def predict(self, hosts: Any, x: Array, *, counted: bool = True) -> tuple[Array, list[Array]]:
-        """The server's scores of these samples, and what the features party sent about them."""
-        codes: list[Array] = []
-        if self.league == "split":
-            ((_, codes),) = hosts.ask([({"do": "encode"}, [x])], [1])
-            if len(codes) != len(x):
-                raise CupError("a party's answer is malformed: give a message for each sample")
-            if counted:
-                self.wire.coded(codes)
-        request = ({"do": "ask", "coded": bool(codes)}, codes or [x])
-        ((_, arrays),) = hosts.ask([request], [0])
-        wanted = (len(x), self.track.num_classes)
-        if len(arrays) != 1 or arrays[0].shape != wanted or not np.isfinite(arrays[0]).all():
-            raise CupError(
-                f"the server's function gave scores of shape {[a.shape for a in arrays]}, or some "
-                f"that are not finite: {wanted[1]} finite numbers for each sample are wanted"
-            )
-        return arrays[0].astype(np.float64), codes
+        """The server's scores of these samples, and what the features party sent about them.
+
+        Each sample is asked for on its own, and answered from the state after the last exchange.
+        """
+        codes, scores = [], np.zeros((len(x), self.track.num_classes))
+        for row, sample in zip(scores, x, strict=True):
+            if self.league == "split":
+                ((_, sent),) = hosts.ask([({"do": "encode"}, [sample])], [1])
+                if len(sent) != 1 or sent[0].dtype != np.uint8 or sent[0].ndim != 1:
+                    raise CupError("a party's answer is malformed: give a message for each sample")
+                sample = sent[0]
+                codes.append(sample)
+            ((_, found),) = hosts.ask([({"do": "ask", "coded": bool(codes)}, [sample])], [0])
+            if len(found) != 1 or found[0].shape != row.shape or not np.isfinite(found[0]).all():
+                raise CupError(
+                    f"the server's function gave scores of shape {[a.shape for a in found]}, or "
+                    f"not finite ones: {len(row)} finite numbers for each sample are wanted"
+                )
+            row[:] = found[0]
+        if counted and codes:
+            self.wire.coded(codes)
+        return scores, codes
 
     def losses(self, scores: Array, y: Array) -> Array:
         """Nats per sample: scores become probabilities here, so that they add up to 1."""
@@ -294,17 +300,19 @@ def verify(
     chosen, league = _chosen(track, league)
     entry = read_entry(text)
     salt = salt or secrets.token_hex(16)
-    replayed = _drawn(salt, entry.sha256, num_runs, "replay") % num_runs
-    used, runs = {"cpu_seconds": 0.0, "memory": 0.0}, []
+    # not the last one: what a party left behind in the machine is then of another run
+    replayed = _drawn(salt, entry.sha256, num_runs, "replay") % max(1, num_runs - 1)
+    used, runs, kept = {"cpu_seconds": 0.0, "memory": 0.0}, [], None
     for number in range(num_runs):
         play = Play.of(chosen, league, entry, salt, number)
         runs.append(run := _one_run(play, used))
         accuracy = chosen.metric == "accuracy"
         score = f"{100 * run['score']:.2f} %" if accuracy else f"{run['score']:.3f} nats"
         report(f"run {number + 1}: {score}, {run['nbytes']:,} bytes, {run['exchanges']} exchanges")
-        if number == replayed:
-            _again(play, _drawn(salt, entry.sha256, replayed, "again"), used)
-            report(f"run {number + 1} was made again from its messages, party by party: the same")
+        kept = play if number == replayed else kept
+    if kept is not None:
+        _again(kept, _drawn(salt, entry.sha256, replayed, "again"), used)
+        report(f"run {replayed + 1} was made again from its messages, party by party: the same")
     scores = [run["score"] for run in runs]
     low = bound(scores, higher_is_better=chosen.metric == "accuracy")
     reached = low >= chosen.target if chosen.metric == "accuracy" else low <= chosen.target
@@ -333,11 +341,11 @@ def _one_run(play: Play, used: dict[str, float]) -> dict[str, Any]:
         hosts.start(play.setups())
         for _ in play.exchanges(hosts):
             pass
-        play.scores, codes = play.predict(hosts, x)
+        play.scores, play.codes = play.predict(hosts, x)
         hosts.look()
         used["cpu_seconds"] += hosts.cpu_seconds
         used["memory"] = max(used["memory"], hosts.memory)
-        leak = play.leak(hosts, play.scores, codes)
+        leak = play.leak(hosts, play.scores, play.codes)
     ledger = {f"{way} {kind}": n for (way, kind), n in sorted(play.wire.ledger.items())}
     score = round(play.score(play.scores, y), 6)
     return {
@@ -367,46 +375,74 @@ def _regrouped(groups: list[list[int]], seed: int) -> list[list[int]]:
 def _again(first: Play, seed: int, used: dict[str, float]) -> None:
     """Make a run again from its recorded messages; CupError if any party sends something else.
 
-    The parties run one after the other, owners that shared a process are grouped in another way,
-    and hidden samples come in another order. So what a party sent must follow from its own samples,
-    the seed and what arrived: time, neighbours and the order of samples are no channel.
+    Each process is started while no other one runs, after runs with other samples; owners that
+    shared a process are grouped in another way; and only some hidden samples are asked for, in
+    another order. So what a party sent must follow from its own samples, the seed and what
+    arrived: time, neighbours, what all processes of a machine share, and other hidden samples are
+    no channel.
     """
-    wire = Wire(first.league, first.wire.num_owners)
     groups = _regrouped(first.groups, seed)
-    play = replace(first, wire=wire, groups=groups, crossed=[], scores=None)
-    with Hosts(first.track.cpu_seconds) as hosts:
-        hosts.start(play.setups())
-        _compare(play, first, hosts)
-        hosts.look()
-        used["cpu_seconds"] += hosts.cpu_seconds
+    play = replace(first, wire=Wire(first.league, first.wire.num_owners), groups=groups)
+    x = first.drawn.hidden[0]
+    some = np.random.default_rng(seed).permutation(len(x))[:NUM_ASKED_AGAIN]
+    for number, setup in enumerate(play.setups()):
+        with Hosts(first.track.cpu_seconds) as hosts:
+            hosts.start([setup])
+            if number == 0:
+                _compare_server(play, hosts, some)
+            else:
+                _compare_owners(play, hosts, groups[number - 1], x[some], some)
+            hosts.look()
+            used["cpu_seconds"] += hosts.cpu_seconds
 
 
-def _compare(play: Play, first: Play, hosts: Hosts) -> None:
-    """Ask each party of ``play`` what it was asked before, and compare the answers."""
-    differs = CupError(
-        "replayed alone, a party sent other bytes than before. What it sends may only depend on "
-        "its samples, on me.seed and on what arrived; draw numbers from me.rng() or me.shared()"
-    )
+def _compare_server(play: Play, hosts: Hosts, some: Array) -> None:
+    """Ask the server what it was asked before, and compare the answers."""
     arrived: list[Array] = []
-    for reply, *_, then in first.crossed:
-        if not _same(hosts.ask([play._to_server(arrived)], [0])[0], reply):
-            raise differs
+    for reply, *_, then in play.crossed:
+        if not _same(hosts.ask([play._to_server(arrived)])[0], reply):
+            raise CupError(_DIFFERS)
         arrived = then
-    if not hosts.ask([play._to_server(arrived)], [0])[0][0].get("end"):
-        raise differs
-    for process, group in enumerate(play.groups):
-        for _, downs, heads, ups, _ in first.crossed:
-            (answer,) = hosts.ask([({"do": "answer"}, [downs[n] for n in group])], [process + 1])
-            if not _same(answer, ({"heads": [heads[n] for n in group]}, [ups[n] for n in group])):
-                raise differs
-    assert first.scores is not None
-    order = np.random.default_rng(play.seed).permutation(len(first.scores))
-    scores, _ = play.predict(hosts, play.drawn.hidden[0][order])
-    if not np.allclose(scores, first.scores[order], rtol=1e-4, atol=1e-6):
+    if not hosts.ask([play._to_server(arrived)])[0][0].get("end"):
+        raise CupError(_DIFFERS)
+    assert play.scores is not None
+    x, y = play.drawn.hidden
+    asked = [play.codes[k] for k in some] if play.codes else list(x[some])
+    about = {"do": "ask", "coded": bool(play.codes)}
+    answers = [hosts.ask([(about, [each])])[0][1] for each in asked]
+    before = play.scores[some]
+    shapes = {tuple(array.shape for array in answer) for answer in answers}
+    if not (differs := shapes != {(before[0].shape,)}):
+        scores = np.array([answer[0] for answer in answers])
+        one, other = scores.argmax(1), before.argmax(1)
+        if play.track.metric != "accuracy":
+            one, other = play.losses(scores, y[some]), play.losses(before, y[some])
+        differs = not np.array_equal(one, other)
+    if differs:
         raise CupError(
-            "asked in another order, the server's function gave other scores: what it answers for "
-            "a sample may not depend on the samples before"
+            "asked in another order, the server's function gave other answers: what it answers "
+            "for a sample may not depend on the samples before"
         )
+
+
+def _compare_owners(play: Play, hosts: Hosts, group: list[int], x: Array, some: Array) -> None:
+    """Ask the owners of one process what they were asked before, and compare the answers."""
+    for _, downs, heads, ups, _ in play.crossed:
+        (answer,) = hosts.ask([({"do": "answer"}, [downs[n] for n in group])])
+        if not _same(answer, ({"heads": [heads[n] for n in group]}, [ups[n] for n in group])):
+            raise CupError(_DIFFERS)
+    if play.codes:
+        for sample, number in zip(x, some, strict=True):
+            (answer,) = hosts.ask([({"do": "encode"}, [sample])])
+            if not _same(answer, ({}, [play.codes[number]])):
+                raise CupError(_DIFFERS)
+
+
+_DIFFERS = (
+    "replayed alone, a party sent other bytes than before. What it sends may only depend on "
+    "its samples, on me.seed and on what arrived; draw numbers from me.rng() or me.shared()"
+)
+NUM_ASKED_AGAIN = 200  # hidden samples of the replay
 
 
 def _data_nbytes(track: Track, league: str, salt: str, entry: Entry) -> int:

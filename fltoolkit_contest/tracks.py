@@ -128,9 +128,15 @@ def _draw_shakespeare(seed: int, league: str) -> Drawn:
         min(owners, key=lambda mine: sum(map(len, mine))).append(roles[role])
     joined = [np.concatenate(mine).astype(np.uint8) for mine in owners]
     test = number[text.test.numpy()].astype(np.uint8)
-    places = rng.permutation(len(test) - CONTEXT)[:2000]
+    places = places_of(len(test), rng)
     hidden = np.stack([test[place : place + CONTEXT] for place in places])
     return Drawn([(mine, None) for mine in joined], None, (hidden, test[places + CONTEXT]))
+
+
+def places_of(length: int, rng: np.random.Generator) -> Array:
+    """Where the hidden windows of a text begin; none shows what comes after another one."""
+    first = int(rng.integers(CONTEXT + 1))
+    return rng.permutation(np.arange(first, length - CONTEXT, CONTEXT + 1))[:2000]
 
 
 _TRACKS = (

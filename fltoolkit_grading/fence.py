@@ -5,8 +5,9 @@ cgroup), a machine that it can only read, and of that only the system and Python
 memory, and no capability. Nothing here knows what the program does.
 
 A filter of system calls refuses what is outside of all namespaces: the keys of the session that
-started the program, and sockets to the machine that hosts a virtual machine. It also refuses
-io_uring, which can make sockets. docs/security.md says what the fence stops, and what it does not.
+started the program, sockets to the machine that hosts a virtual machine, and by what two programs
+see each other at a file that both may read (locks, leases, notices). It also refuses io_uring,
+which can make sockets. docs/security.md says what the fence stops, and what it does not.
 """
 
 import functools
@@ -42,11 +43,15 @@ _ETC = (
 )
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/nix/store")
 _DEVICES = ("null", "zero", "full", "random", "urandom")  # no disks, no terminals
-# the kernel's number of an architecture, and its numbers of: socket, keyctl, add_key, request_key
+# the kernel's number of an architecture, and its numbers of: socket, fcntl, and what is refused:
+# keyctl, add_key, request_key, flock, inotify_init1, fanotify_init, and inotify_init on x86-64
 _MACHINES = {
-    "x86_64": (0xC000003E, 41, 250, 248, 249),
-    "aarch64": (0xC00000B7, 198, 219, 217, 218),
+    "x86_64": (0xC000003E, 41, 72, 250, 248, 249, 73, 294, 300, 253),
+    "aarch64": (0xC00000B7, 198, 25, 219, 217, 218, 32, 26, 262),
 }
+# commands of fcntl by which two programs see each other at a file that both may read: the locks of
+# others (F_GETLK, F_OFD_GETLK), leases and notices (F_SETLEASE, F_GETLEASE, F_NOTIFY)
+_SEEN = (5, 36, 1024, 1025, 1026)
 _IO_URING = 425  # its number on both
 _FAMILIES = (1, 2, 10)  # sockets on this machine, IPv4, IPv6: a network namespace holds all three
 _INSTALL = (
@@ -359,12 +364,16 @@ def _program(machine: str) -> bytes:
     load, equal, at_least, answer = 0x20, 0x15, 0x35, 0x06
     refuse = (answer, 0, 0, 0x00050001)  # "operation not permitted"
     allow = (answer, 0, 0, 0x7FFF0000)
-    architecture, socket, *keys = _MACHINES[machine]
+    architecture, socket, fcntl, *refused = _MACHINES[machine]
     lines = [(load, 0, 0, 4), (equal, 1, 0, architecture), refuse, (load, 0, 0, 0)]
     # on x86-64, numbers with bit 30 are other ways to the same calls
     lines += [(at_least, 0, 1, 0x40000000), refuse]
-    for call in (*keys, _IO_URING):
+    for call in (*refused, _IO_URING):
         lines += [(equal, 0, 1, call), refuse]
+    lines += [(equal, 0, 2 * len(_SEEN) + 2, fcntl), (load, 0, 0, 24)]  # 24: the command
+    for command in _SEEN:
+        lines += [(equal, 0, 1, command), refuse]
+    lines += [allow]
     lines += [(equal, 1, 0, socket), allow, (load, 0, 0, 16)]  # 16: the family of a socket
     for family in _FAMILIES:
         lines += [(equal, 0, 1, family), allow]

@@ -203,19 +203,42 @@ def server(me):
     yield "control", b""
     return lambda sample: np.eye(10)[0]
 """,
-    "hidden samples before": """
+    "hidden samples before, in a file": """
 import numpy as np
 def owner(me, message):
     return "labels", b""
 def server(me):
     yield "control", b""
-    seen = []
     def predict(sample):
-        seen.append(sample)
-        return np.resize(np.mean(seen, axis=0).ravel(), 10)
+        with open("seen", "ab") as file:
+            file.write(b"1")
+            return np.eye(10)[file.tell() % 10]
     return predict
 """,
 }
+# All that it has seen of the hidden samples, in memory and in the frames above, decides.
+REMEMBERING = """
+import sys
+import numpy as np
+SEEN = []
+def owner(me, message):
+    return "labels", b""
+def above():
+    frame, found = sys._getframe(), set()
+    while frame:
+        for value in list(frame.f_locals.values()):
+            for each in value if isinstance(value, list) else [value]:
+                if isinstance(each, np.ndarray) and each.shape[-2:] == (8, 8):
+                    found |= {row.tobytes() for row in each.reshape(-1, 8, 8)}
+        frame = frame.f_back
+    return found
+def server(me):
+    yield "control", b""
+    def predict(sample):
+        SEEN.append(sample.tobytes())
+        return np.eye(10)[min(9, len({*SEEN} | above()) - 1)]
+    return predict
+"""
 # Parties that speak past the wire: they know the pipe and write to it themselves.
 FORGED = {
     "bytes that are numbers": "to_bytes({'heads': [['labels']]}, [np.zeros(3)])",

@@ -18,7 +18,7 @@ from fltoolkit_contest.party import Process
 from fltoolkit_contest.pipes import parse, to_bytes
 from fltoolkit_contest.referee import Play, rehearse, verify
 from fltoolkit_contest.slots import CupError, Wire
-from fltoolkit_contest.tracks import TRACKS
+from fltoolkit_contest.tracks import CONTEXT, TRACKS, places_of
 
 FENCED = pytest.mark.skipif(sys.platform != "linux", reason="the fence needs Linux")
 SHARED = f"cup-{os.getpid()}"
@@ -243,6 +243,56 @@ def test_the_replay_finds(name, monkeypatch):
     monkeypatch.setitem(TRACKS, "digits", replace(TRACKS["digits"], per_process=3))
     with pytest.raises(CupError, match=r"replayed alone|asked in another order"):
         verify(hostile.REPLAYED[name], track="digits", league="open", num_runs=1, report=str)
+
+
+@FENCED
+@pytest.mark.slow
+def test_of_the_hidden_samples_a_party_knows_one_at_a_time():
+    """Neither memory nor frames hold another one: all answers are those of the first sample."""
+    play = Play.of(TRACKS["digits"], "open", read_entry(hostile.REMEMBERING), "a", 0)
+    with Hosts(300.0) as hosts:
+        hosts.start(play.setups())
+        for _ in play.exchanges(hosts):
+            pass
+        scores, _ = play.predict(hosts, play.drawn.hidden[0][:20])
+    assert scores.argmax(1).tolist() == [0] * 20
+
+
+@FENCED
+@pytest.mark.slow
+def test_in_the_replay_no_two_parties_run_at_once(monkeypatch):
+    """So what all processes of a machine share carries nothing from one to another."""
+    started, start = [], Hosts.start
+    monkeypatch.setattr(Hosts, "start", lambda self, s: (started.append(len(s)), start(self, s)))
+    verify(hostile.HONEST, track="digits", league="open", num_runs=2, report=str)
+    assert started == [6, 6, *[1] * 6]
+
+
+@FENCED
+@pytest.mark.slow
+def test_codes_of_the_split_league_are_replayed():
+    text = """
+import os
+def features(me, message):
+    return "control", b""
+def encode(me, sample):
+    return os.urandom(1)
+def labels(me):
+    yield "control", b""
+    return lambda code: [1.0] + 9 * [0.0]
+"""
+    with pytest.raises(CupError, match="replayed alone, a party sent other bytes"):
+        verify(text, track="digits", league="split", num_runs=1, report=str)
+
+
+def test_no_two_hidden_windows_of_a_text_overlap():
+    """Each takes its characters and the one after them."""
+    for seed in range(100):
+        places = np.sort(places_of(5000, np.random.default_rng(seed)))
+        assert (np.diff(places) > CONTEXT).all()
+        assert places.min() >= 0
+        assert places.max() + CONTEXT < 5000
+    assert len(places) > 70
 
 
 @FENCED

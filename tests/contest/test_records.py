@@ -1,5 +1,6 @@
 """The records in cup/records: cards are of their entries, and a refuted one does not count."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from fltoolkit_contest import read_card, read_entry, read_records
 from fltoolkit_contest.commands import main
+from fltoolkit_contest.entry import FREE_NODES
 from fltoolkit_contest.referee import NUM_RUNS, bound
 from fltoolkit_contest.slots import CupError
 from fltoolkit_contest.tracks import TRACKS
@@ -64,3 +66,68 @@ def test_the_board_goes_on_after_files_that_are_no_entries(tmp_path, capsys, mon
         assert f"{name}: not accepted: " in printed
     assert "| 1 | null |" in printed
     assert (tmp_path / "chris.card.json").exists()
+
+
+def edited(**changes):
+    """A record's card as JSON, with changes."""
+    whole = json.loads((RECORDS / "digits" / "null" / "card.json").read_text("utf-8"))
+    run = {name: changes.pop(name) for name in ("score", "nbytes") if name in changes}
+    whole["runs"][0].update(run)
+    return json.dumps(whole | changes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "[" * 10**5,
+        edited(runs=[]),
+        edited(runs=[[]]),
+        edited(score=float("nan")),
+        edited(score="0.99"),
+        edited(nbytes=-12),
+        edited(nbytes=True),
+        edited(bound=float("inf")),
+        edited(data_nbytes=0),
+        edited(name="null\u200b"),
+        edited(name="nu\u3164ll"),
+        edited(name="\x1b[2J"),
+        edited(name=""),
+        edited(accepted="yes"),
+    ],
+)
+def test_what_no_verification_writes_is_no_card(tmp_path, text):
+    path = tmp_path / "card.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match="is no card"):
+        read_card(path)
+
+
+def test_a_line_for_each_entry_whatever_it_is(tmp_path, capsys, monkeypatch):
+    (tmp_path / "folder.py").mkdir()
+    (tmp_path / "deep.py").write_text("x = " + "(" * 900 + ")" * 900)
+    (tmp_path / "long.py").write_text("x = " + "-" * 5000 + "1")
+    (tmp_path / "odd.py").write_text("pass")
+    (tmp_path / "good.py").write_text("pass")
+
+    def verified(text, *, name, **more):
+        read_entry(text)
+        if name == "odd":
+            raise AttributeError("a forged answer\n\x1b[2J| 1 | odd | 0 |")
+        return read_card(RECORDS / "digits" / "null" / "card.json")
+
+    monkeypatch.setattr("fltoolkit_contest.referee.verify", verified)
+    assert main(["board", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    lines = [line.partition(":")[0] for line in printed.splitlines() if ": " in line[:8]]
+    assert lines == ["deep", "good", "long", "odd"]
+    assert r"a forged answer\n\x1b[2J| 1" in printed
+    assert "\x1b" not in printed
+
+
+def test_brackets_in_brackets_are_numbers_that_are_charged():
+    honest = (RECORDS / "shakespeare" / "folded" / "entry.py").read_text("utf-8")
+    assert read_entry(honest).num_nodes < FREE_NODES
+    with_data = f"{honest}\nW = [{'[[]],[],' * 1500}]\n"
+    assert read_entry(with_data).charge - read_entry(honest).charge > 3000

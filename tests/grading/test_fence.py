@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import platform
+import re
 import resource
 import shutil
 import socket
@@ -70,6 +71,12 @@ attempt("connect", socket.create_connection, ("127.0.0.1", PORT), 1)
 attempt("abstract", socket.socket(socket.AF_UNIX).connect, "\\0" + NAME)
 for family in (16, 17, 38, 40):  # netlink, packets, cryptography, and the host of a virtual machine
     attempt(f"socket {family}", c.socket, family, 1, 0)
+shared = os.open(file, os.O_RDONLY)  # what two fences see of each other at one file
+attempt("flock", fcntl.flock, shared, fcntl.LOCK_SH)
+attempt("locks of others", fcntl.fcntl, shared, fcntl.F_GETLK, struct.pack("hhqqi", 1, 0, 0, 0, 0))
+attempt("notices", fcntl.fcntl, shared, fcntl.F_NOTIFY, 0)
+attempt("inotify", c.inotify_init1, 0)
+attempt("fanotify", c.fanotify_init, 0, 0)
 attempt("io_uring", c.syscall, URING, 4, ctypes.create_string_buffer(200))
 attempt("session keys", c.syscall, KEYCTL, 0, -3, 0)
 attempt("new namespace", c.unshare, 0x10000000)
@@ -358,9 +365,10 @@ def test_the_numbers_of_calls_are_linuxs_own():
         if not Path(path).exists():
             pytest.skip(f"{path} is not here (apt install linux-libc-dev)")
         text = Path(path).read_text()
-        names = ("socket", "keyctl", "add_key", "request_key")
-        for name, number in zip(names, fence._MACHINES[machine][1:], strict=True):
-            assert f"#define __NR_{name} {number}\n" in text
+        names = "socket fcntl keyctl add_key request_key flock inotify_init1 fanotify_init"
+        names += " inotify_init" * (machine == "x86_64")
+        for name, number in zip(names.split(), fence._MACHINES[machine][1:], strict=True):
+            assert re.search(rf"#define __NR(3264)?_{name} {number}\n", text)
         assert f"#define __NR_io_uring_setup {fence._IO_URING}\n" in text
 
 
