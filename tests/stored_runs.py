@@ -40,7 +40,6 @@ from fltoolkit.federated import (
     Polynomial,
     Scripted,
     Server,
-    Yogi,
     fedavg,
     interval_averaging,
     mean_of_senders,
@@ -72,7 +71,7 @@ from fltoolkit_research.codecs import (
     SameMaskChannel,
     Sign,
 )
-from fltoolkit_research.federated import GaussianDP
+from fltoolkit_research.federated import GaussianDP, Yogi
 from fltoolkit_research.leakage import Noise, NoPeek
 
 # ------------------------------------------------------------------------------------- messages

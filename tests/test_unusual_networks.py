@@ -13,7 +13,7 @@ from experiments.replications.dgc import DGC
 from experiments.replications.drift import feddyn, scaffold
 from fltoolkit import Channel
 from fltoolkit.codecs import ErrorFeedback, Float8, Pipeline, Quantize, TopK
-from fltoolkit.federated import Local, Server, Yogi, fedavg
+from fltoolkit.federated import Local, Server, fedavg
 from fltoolkit.models import seeded
 from fltoolkit_research.codecs import Difference, RandomK, Sign
 from fltoolkit_research.federated import (
@@ -21,6 +21,7 @@ from fltoolkit_research.federated import (
     GaussianDP,
     Ring,
     Stream,
+    Yogi,
     ddp,
     diloco,
     streaming_diloco,

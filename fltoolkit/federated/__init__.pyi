@@ -23,7 +23,6 @@ from .rounds import fedavg as fedavg
 from .rounds import interval_averaging as interval_averaging
 from .samples import Clients as Clients
 from .server import Server as Server
-from .server import Yogi as Yogi
 from .workers import Fleet as Fleet
 from .workers import RoundMemory as RoundMemory
 from .workers import Train as Train

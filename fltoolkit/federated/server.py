@@ -3,12 +3,12 @@
 Not here: a round (rounds.py), the mean of its updates (means.py).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fltoolkit.codecs.base import Codec
 from fltoolkit.federated.client import check_function
@@ -63,51 +63,6 @@ class Server:
         check_function("mean", self.mean)
 
 
-class Yogi(torch.optim.Optimizer):
-    """The server optimizer of FedYogi: like Adam, but its second moment changes more slowly.
-
-    ``m <- b1 m + (1 - b1) g``, ``v <- v - (1 - b2) g^2 sign(v - g^2)``, ``x <- x - lr m / (sqrt(v)
-    + tau)``, with v = tau^2 at the beginning and without bias correction. Source: Reddi et al.
-    2020, arXiv 2003.00295, algorithm 2.
-
-    >>> w = torch.tensor([1.0], requires_grad=True)
-    >>> w.backward()
-    >>> Yogi([w], lr=0.01).step()
-    >>> w
-    tensor([0.9901], requires_grad=True)
-    """
-
-    def __init__(
-        self,
-        params: Iterable[Tensor],
-        lr: float = 0.01,
-        betas: tuple[float, float] = (0.9, 0.99),
-        tau: float = 1e-3,  # larger = nearer to plain averaging
-    ):
-        if not (lr > 0 and tau > 0 and all(0 <= beta < 1 for beta in betas)):
-            raise ValueError(
-                f"lr={lr}, betas={betas}, tau={tau}: lr and tau must be above 0, and both betas "
-                "from 0 to below 1"
-            )
-        super().__init__(params, {"lr": lr, "betas": betas, "tau": tau})
-
-    @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update every parameter that has a gradient."""
-        for group in self.param_groups:
-            (b1, b2), tau = group["betas"], group["tau"]
-            for param in group["params"]:
-                if (g := param.grad) is None:
-                    continue
-                state = self.state[param]
-                if not state:
-                    state["m"], state["v"] = torch.zeros_like(g), torch.full_like(g, tau**2)
-                m, v = state["m"], state["v"]
-                m.lerp_(g, 1 - b1)
-                v.sub_((1 - b2) * g.square() * torch.sign(v - g.square()))
-                param.sub_(group["lr"] * m / (v.sqrt() + tau))
-
-
 @torch.no_grad()
 def apply_update(model: nn.Module, delta: Tree, optimizer: torch.optim.Optimizer | None) -> None:
     """Change the model by a difference: add it, or give minus it to the optimizer as gradient.
@@ -149,7 +104,7 @@ def check_optimizer(server: str, model: nn.Module, optimizer: Any) -> None:
         return
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(
-            f"optimizer={optimizer!r}: one of torch.optim, or fltoolkit.federated.Yogi; "
+            f"optimizer={optimizer!r}: one of torch.optim; "
             "None adds the mean update, which is SGD with lr=1"
         )
     Party(server, model, optimizer)  # raises an error for an optimizer of another model

@@ -12,3 +12,4 @@ from .muon import Muon as Muon
 from .muon import muon_for as muon_for
 from .muon import orthogonalized as orthogonalized
 from .privacy import GaussianDP as GaussianDP
+from .yogi import Yogi as Yogi
