@@ -61,9 +61,10 @@ class Channel:
     Args:
         codecs: a codec for each kind that is to be compressed; other kinds travel as they are.
             Each end of each directed link (sender, receiver, kind) has its own deep copy. Or a
-            function that is given each message's `Link` and returns its codec, or None. While it
-            returns equal codecs for a link, the link's memory stays; with another one it begins
-            anew.
+            function that is given each message's `Link` and returns its codec, or None. A link's
+            memory stays while its codecs are equal or differ in numbers only, such as
+            ``ErrorFeedback(Pipeline(TopK(fraction[round])))``. With one that is built of other
+            parts it begins anew, with a warning if something is lost.
 
     Attributes:
         step: the number of the training step. Protocols increase it, and each transfer records it.

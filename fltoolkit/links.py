@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from fltoolkit.codecs.base import Codec, Identity, check_codec, walk
 from fltoolkit.codecs.stage import Sizes, Stage
 from fltoolkit.codecs.wrappers import Only
+from fltoolkit.party import TrainingWarning
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError
 
@@ -142,7 +143,11 @@ class Links:
         return Ends(*(Only(end, 0, exact=self.exact) for end in ends))
 
     def _choose(self, link: Link, codec: Codec) -> None:
-        """Let a link go on with this codec; if it is another one than before, begin anew."""
+        """Let a link go on with this codec.
+
+        Its memory is kept if only numbers differ from the codec before; otherwise it begins anew,
+        and if something was remembered there is a warning.
+        """
         before = self._chosen.get(link)
         if before == codec:
             return
@@ -150,8 +155,24 @@ class Links:
         if self.whole_models and link.kind == "model":
             check_whole(codec)
         self._chosen[link] = codec
-        if before is not None:
-            self._close([link])
+        if before is None or link not in self.ends:
+            return
+        if [*map(type, walk(before))] == [*map(type, walk(codec))]:
+            self._replace(link)
+            return
+        if any(part.sends_later or part.in_order for part in walk(before)):
+            warnings.warn(
+                f"{link}: what {before} remembers is lost, because {codec} is built of other parts",
+                TrainingWarning,
+                stacklevel=5,
+            )
+        self._close([link])
+
+    def _replace(self, link: Link) -> None:
+        """Begin a link with another codec, which takes the memory over."""
+        before = self.ends.pop(link)
+        for new, end in zip(self._begin(link), before, strict=True):
+            new.load_state_dict(end.state_dict())
 
     def change_codec(self, kind: str, codec: Codec, *, keep: bool = False) -> None:
         """Use another codec for a kind from the next message on; see `Channel.change_codec`."""
@@ -167,9 +188,7 @@ class Links:
             self._close([link for link in self._known() if link.kind == kind])
             return
         for link in [link for link in self.ends if link.kind == kind]:
-            before = self.ends.pop(link)
-            for new, end in zip(self._begin(link), before, strict=True):
-                new.load_state_dict(end.state_dict())
+            self._replace(link)
 
     def _known(self) -> list[Link]:
         """The links whose codecs may remember something."""
