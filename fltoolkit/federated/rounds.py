@@ -15,10 +15,10 @@ import torch
 from torch import nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs.base import Identity
+from fltoolkit.codecs.base import Codec, Identity, walk
 from fltoolkit.federated.client import Local, check_count, sent_entries
 from fltoolkit.federated.clock import Arrivals, Backlog, Drop, ReceivedUpdate, takes
-from fltoolkit.federated.means import Collecting
+from fltoolkit.federated.means import Collecting, WithMasks
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import Server, apply_update, check_optimizer
 from fltoolkit.federated.workers import (
@@ -30,6 +30,8 @@ from fltoolkit.federated.workers import (
     what_is_wrong,
 )
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
+from fltoolkit.links import Link
+from fltoolkit.party import TrainingWarning
 from fltoolkit.trees import Tree
 
 AT_A_TIME = 1000  # clients that are sent the model before the first of them sends its update
@@ -141,6 +143,8 @@ def one_round(
         answering = {k: starts[k] for k in part if k in due}
         for k, update in workers.learn(channel, answering, round_).items():
             loss, delta, masks = send_update(k, server.name, update, channel, server.mean)
+            if isinstance(server.mean, WithMasks) and delta and not masks:
+                _check_masks(channel.links.codecs_of(Link(k, server.name, "update")).sending)
             has_come = channel.is_here(server.name) and not isinstance(server.mean, Collecting)
             arrived = delta if has_come else None
             if arrived is not None and (wrong := what_is_wrong(arrived, model)):
@@ -279,6 +283,18 @@ def _end_of_round(
             f"{num_silent}. The round would never end: give a timeout, or wait for fewer"
         )
     return end
+
+
+def _check_masks(codec: Codec) -> None:
+    """Raise ValueError for a sparse codec without masks; warn of a dense one, which needs none."""
+    if any(getattr(part, "leaves_out", False) for part in walk(codec)):
+        raise ValueError(
+            f"mean_of_senders: {codec} leaves out values and does not say which, because a later "
+            "or earlier stage mixes them. Use mean_of_all, or a sparse stage alone"
+        )
+    if codec != Identity():
+        words = f"mean_of_senders: {codec} sends all values, so this is mean_of_all"
+        warnings.warn(words, TrainingWarning, stacklevel=5)
 
 
 def _check(workers: Workers, channel: Channel, cohort: int, server: Server) -> None:

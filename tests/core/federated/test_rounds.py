@@ -35,9 +35,9 @@ from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.server import check_optimizer
 from fltoolkit.federated.workers import client_seed
 from fltoolkit.models import mcmahan_cnn, seeded
-from fltoolkit.party import SGD
+from fltoolkit.party import SGD, TrainingWarning
 from fltoolkit.wire import pack
-from fltoolkit_research.codecs import Difference
+from fltoolkit_research.codecs import Difference, Rotate
 
 SIZES = [9, 30, 2, 17, 4, 12]
 BATCHES = Local(batch_size=4, lr=0.1, steps=1)
@@ -440,6 +440,25 @@ def test_if_everybody_fails_the_run_ends():
 def test_who_has_failed_is_not_waited_for():
     (record,) = run(net(), poisoned(), rounds=1, server=Server(arrivals=Arrivals(wait_for=6)))
     assert (record["num_arrived"], record["num_failed"]) == (5, 1)
+
+
+def test_a_masked_mean_without_masks_is_refused():
+    """A rotation mixes the values, so nobody can say which coordinates were sent."""
+    channel, server = (
+        Channel({"update": Pipeline(Rotate(), TopK(0.5))}),
+        Server(mean=mean_of_senders),
+    )
+    with pytest.raises(ValueError, match=r"mean_of_senders: .* leaves out values and does not say"):
+        run(net(), people(), channel, rounds=1, server=server)
+
+
+def test_a_masked_mean_of_dense_updates_says_that_it_is_none():
+    server = Server(mean=mean_of_senders)
+    dense = Pipeline(Quantize(8))
+    with pytest.warns(TrainingWarning, match="sends all values, so this is mean_of_all"):
+        run(one := net(), people(), Channel({"update": dense}), rounds=1, server=server)
+    run(other := net(), people(), Channel({"update": dense}), rounds=1)
+    assert same(one, other)
 
 
 class Tampered(Channel):
