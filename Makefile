@@ -125,11 +125,11 @@ clean:  ## remove .venv and caches
 
 # tools/install.py installs torch first and alone, in the tested version, so that no later package installs another
 $(LAB): pyproject.toml constraints.txt tools/install.py | python
-	$(PYTHON) tools/install.py .venv -c constraints.txt -e ".[lab]"
+	$(PYTHON) tools/install.py .venv -c constraints.txt -e ".[course]"
 	touch $@
 
 $(SETUP): pyproject.toml constraints.txt tools/install.py | python
-	$(PYTHON) tools/install.py .venv -c constraints.txt -e ".[lab,dev,syft]"
+	$(PYTHON) tools/install.py .venv -c constraints.txt -e ".[course,dev]"
 	touch $(LAB) $@
 
 # Flower 1.41 needs older releases than the tested set (packaging below 26), so it has an environment of its own

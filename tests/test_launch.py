@@ -88,3 +88,30 @@ def test_the_example_in_the_readme_runs(capsys):
     accuracy, sent = capsys.readouterr().out.splitlines()
     assert float(accuracy) > 0.85
     assert re.fullmatch(r"(\d+) bytes up, \1 bytes down", sent)
+
+
+def extras(text):
+    """The extras of this package that a line of installing names."""
+    return {
+        name
+        for found in re.findall(r"(?:fltoolkit|-e \.)\[([\w,]+)\]", text)
+        for name in found.split(",")
+    }
+
+
+def test_every_documented_way_installs_what_every_notebook_needs():
+    """What a notebook's cell for Colab installs is in the extra that all other ways name."""
+    pyproject = (ROOT / "pyproject.toml").read_text()
+    (course,) = re.findall(r'^course = \["fltoolkit\[(.*?)\]"\]$', pyproject, re.MULTILINE)
+    for path in NOTEBOOKS:
+        cells = json.loads(path.read_text())["cells"]
+        (install,) = [
+            "".join(c["source"]) for c in cells if "google.colab" in "".join(c["source"])
+        ][:1]
+        assert extras(install) <= {*course.split(",")}, path.name
+    ways = ["README.md", "docs/for_students.md", "docs/instructors.md", "docs/release.md"]
+    for way in [*ways, "binder/requirements.txt", "tools/try_wheel.py"]:
+        assert "course" in extras((ROOT / way).read_text()), way
+    assert re.search(
+        r'install\.py \.venv -c constraints\.txt -e "\.\[course\]"', (ROOT / "Makefile").read_text()
+    )

@@ -1,7 +1,7 @@
 """Make a virtual environment and install into it: torch first and alone, then the rest.
 
-    python tools/install.py .venv -c constraints.txt -e ".[lab]"       # what `make lab` does
-    python tools/install.py .venv -c constraints.txt -e ".[lab,dev]"
+    python tools/install.py .venv -c constraints.txt -e ".[course]"       # as `make lab`
+    python tools/install.py .venv -c constraints.txt -e ".[course,dev]"
 
 The first argument is the folder of the environment; the others go to the installer as they are.
 With ``--without-torch`` as the second argument, torch is left out.

@@ -3,7 +3,7 @@
     python tools/try_wheel.py
 
 Into dist/ go the sdist and the wheel that is made from it. The wheel is installed into a fresh
-environment in a temporary folder, as `pip install "fltoolkit[lab]"` would do it; there, outside the
+environment in a temporary folder, as `pip install "fltoolkit[course]"` would do it; there, outside the
 checkout, the course is copied, notebook 00 is run, and one sweep is run by the command line.
 """
 
@@ -49,7 +49,7 @@ def main() -> None:
             subprocess.run([str(part) for part in command], cwd=there, check=True)
 
         install = [sys.executable, ROOT / "tools" / "install.py", there / ".venv"]
-        run(*install, "-c", ROOT / "constraints.txt", f"fltoolkit[lab] @ {wheel.as_uri()}")
+        run(*install, "-c", ROOT / "constraints.txt", f"fltoolkit[course] @ {wheel.as_uri()}")
         say("installed")
         python = python_of(there / ".venv")
         fltoolkit = python.with_name("fltoolkit")
