@@ -200,7 +200,7 @@ def test_misuse_is_explained():
         ValueError, match=r"labels_from='Alice': no such party among \['alice', 'bob'\]"
     ):
         train_split([alice, bob], [], Channel(), labels_from="Alice")
-    with pytest.raises(ValueError, match="no samples to evaluate"):
+    with pytest.raises(ValueError, match="nothing to evaluate: no samples"):
         evaluate([alice, bob], x[:0], y[:0])
     with pytest.raises(FloatingPointError, match="the test loss is nan"):
         evaluate([alice, bob], x / 0 * 0, y)
