@@ -24,8 +24,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## list these commands
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-21s%s\n", $$1, $$2}'
 
-lab: $(LAB)  ## open the course in JupyterLab
-	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb
+lab: $(LAB)  ## open the course in JupyterLab, in copies without answers: my-course/
+	$(BIN)/fltoolkit course my-course
 
 test: $(SETUP) check  ## all tests: check, slow ones, notebooks, browser and site, wheel, other machines
 	$(MAKE) -j 2 long wheel other-machines

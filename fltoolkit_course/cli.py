@@ -36,7 +36,7 @@ def shipped() -> Path:
     if found is None:
         raise FileNotFoundError(
             f"no notebooks in {installed} nor in {checkout}: this installation is not complete. "
-            'Run pip install --force-reinstall --no-deps "fltoolkit[lab]"'
+            'Run pip install --force-reinstall --no-deps "fltoolkit[course]"'
         )
     return found
 
@@ -117,7 +117,8 @@ def main(arguments: Sequence[str]) -> int:
     print(f"{opened} {where}")
     lab += ["--no-browser"] if args.no_browser else []
     lab += ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
-    return subprocess.call(lab, cwd=args.folder)
+    # one thread of each library: the networks are small, and a second one can stall
+    return subprocess.call(lab, cwd=args.folder, env={"OMP_NUM_THREADS": "1", **os.environ})
 
 
 def _next(folder: Path) -> str:

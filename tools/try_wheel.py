@@ -3,8 +3,8 @@
     python tools/try_wheel.py
 
 Into dist/ go the sdist and the wheel that is made from it. The wheel is installed into a fresh
-environment in a temporary folder, as `pip install "fltoolkit[course]"` would do it; there, outside the
-checkout, the course is copied, notebook 00 is run, and one sweep is run by the command line.
+environment in a temporary folder, as `pip install "fltoolkit[course]"` would do it; there, outside
+the checkout, the course is copied, notebook 00 is run, and one sweep is run by the command line.
 """
 
 import os

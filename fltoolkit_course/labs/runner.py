@@ -12,6 +12,8 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
+import torch
+
 from fltoolkit.history import History, Record
 
 Status = Literal["ready", "running", "paused", "stopped", "finished", "failed"]
@@ -198,6 +200,7 @@ class Runner:
 
     def _work(self, records: bool = True) -> None:
         """Call the actions that wait and, if ``records``, make the records that are allowed."""
+        torch.set_num_threads(1)  # of this thread: a second one gains little and can stall
         announced = ""  # the status at the last call of on_change
         try:
             if self._iterator is None:

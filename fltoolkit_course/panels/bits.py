@@ -6,10 +6,10 @@ to a tensor (the panel of codec.py). The panel needs ipywidgets, 7.7 or newer.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
-import torch
 from torch import nn
 
 from fltoolkit.channel import Channel
@@ -21,7 +21,7 @@ from fltoolkit.evaluation import evaluate
 from fltoolkit.history import CHECKED, Record, checked_at_call, evaluated
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.party import SGD, Party
-from fltoolkit.plots.style import COLORS, GREY, INK
+from fltoolkit.plots.style import COLORS, GREY, INK, PAPER
 from fltoolkit.split.chain import train_split
 from fltoolkit.units import amount
 from fltoolkit_course.labs.runner import Runner
@@ -117,6 +117,7 @@ class Playground:
         return (
             f"{self.bits} bit{'s' * (self.bits > 1)} for each number: "
             f"{amount('nbytes', nbytes)} sent, {amount('accuracy', accuracy)} of new digits read"
+            + ("" if self.runs[self.bits].over else ", and the training is not finished")
         )
 
     def points(self, bits: int) -> list[tuple[float, float]]:
@@ -127,14 +128,8 @@ class Playground:
     def _ipython_display_(self) -> None:
         """Show the panel, and train at the first position at once, so that something moves."""
         self._picture.show()
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # it is the course's first cell, and a second thread can stall
-        try:
+        with suppress(KeyboardInterrupt):  # the reader has pressed stop: what is drawn stays
             self.runs[self.bits].run()
-        except KeyboardInterrupt:  # the reader has pressed stop: what is drawn stays
-            pass
-        finally:
-            torch.set_num_threads(threads)
         self._picture.rest()
 
     def _moved(self, change: Any) -> None:
@@ -175,7 +170,8 @@ class Playground:
             line = frame.points(tested[1:] or tested)  # the first has no bytes: no place
             if len(line) > 1:
                 marks.append(Stroke(line, color, 3 if bits == now else 1))
-            marks.append(symbol(*line[-1], "o", color, color, size=1 if bits == now else 0.5))
+            fill = color if self.runs[bits].over else PAPER  # hollow: it goes on from here
+            marks.append(symbol(*line[-1], "o", color, fill, size=1 if bits == now else 0.5))
             end = line[-1][0], line[-1][1] - 9
             marks.append(Words(*end, str(bits), "middle", 13, bold=bits == now, halo=True))
         nbytes, accuracy = self.points(now)[-1]
@@ -184,7 +180,7 @@ class Playground:
             (0, amount("nbytes", nbytes), 38),
             (28, f"sent, with {now} bit{'s' * (now > 1)} for each number", 15),
             (52, f"{round(100 * accuracy)} of 100 new digits read correctly", 15),
-            (-36, self._beside_32(), 15),
+            (-36, self._beside_32() if self.runs[now].over else "not finished yet", 15),
         ):
             large = size > 20
             color = COLORS[1] if large else INK

@@ -93,6 +93,7 @@ def test_it_opens_jupyterlab_in_the_folder(tmp_path, monkeypatch):
     ((command,), options) = calls[0]
     start = [sys.executable, "-m", "jupyter", "lab", "00_start_here.ipynb", "--no-browser"]
     assert command[:6] == start
+    assert options.pop("env")["OMP_NUM_THREADS"] == "1"
     assert options == {"cwd": tmp_path}
 
 

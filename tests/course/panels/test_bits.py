@@ -1,14 +1,20 @@
 """The playground: a real training for each position of its slider, and a curve that moves."""
 
 import importlib
+import threading
+import time
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+import torch
 
+from fltoolkit.plots.style import PAPER
+from fltoolkit_course.labs.runner import Runner
 from fltoolkit_course.panels import Playground, train_in_bits
+from fltoolkit_course.plots.drawing import Stroke
 
 pytest.importorskip("ipywidgets")
 
@@ -110,3 +116,43 @@ def test_the_saving_is_told_only_after_both_trainings(shown: list[dict[str, Any]
 def test_where_the_playground_starts() -> None:
     with pytest.raises(ValueError, match="bits=5 is none of 1, 2, 3, 4, 6, 8, 16, 32"):
         Playground(bits=5)
+
+
+def test_a_training_that_was_left_is_hollow_and_says_that_it_is_not_finished(monkeypatch) -> None:
+    """Two of three tests have come: as a whole one, a run that was cut off would look worse."""
+    go_on = threading.Event()
+
+    def records(bits: int) -> Iterator[Any]:
+        for step in (1, 2, 3):
+            if step == 3:
+                go_on.wait(60)
+            yield {"step": step, "nbytes": 10**6 * step, "accuracy": 0.3 * step}
+
+    monkeypatch.setattr(
+        importlib.import_module("fltoolkit_course.panels.bits"), "train_in_bits", records
+    )
+    panel = Playground(8)
+    run = panel.runs[8]
+    run.start()
+    while len(run.history) < 2:
+        time.sleep(0.01)
+    (mark,) = [m for m in panel.draw().marks if isinstance(m, Stroke) and m.fill == PAPER]
+    assert "the training is not finished" in panel.sentence
+    assert "not finished yet" in str(panel.draw().marks)
+    go_on.set()
+    wait(panel)
+    assert mark not in panel.draw().marks
+    assert "finished" not in panel.sentence + str(panel.draw().marks)
+
+
+def test_training_beside_the_page_takes_one_thread() -> None:
+    """The number of threads belongs to the thread that trains, not to the one that shows."""
+    before, seen = torch.get_num_threads(), []
+    torch.set_num_threads(2)
+    try:
+        run = Runner(seen.append(torch.get_num_threads()) or {"step": k} for k in range(2))
+        run.start()
+        assert run.wait(60)
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1, 1]
