@@ -211,8 +211,11 @@ def _lms(args: argparse.Namespace) -> int:
         )
         for row in table
     ]
-    graded = [row for row in table if not row["status"].startswith(grading.AGAIN)]
-    again = [row["student"] for row in table if row["status"].startswith(grading.AGAIN)]
+    again, unread = (
+        [row["student"] for row in table if row["status"].startswith(why)]
+        for why in (grading.AGAIN, grading.UNREAD)
+    )
+    graded = [row for row in table if row["student"] not in (*again, *unread)]
     known = {"student", "total", "maximum", "status", "notes", "seconds", "memory_MB", "handed_in"}
     waiting = {}
     for name in [name for name in (table[0] if table else ()) if name not in known]:
@@ -226,6 +229,8 @@ def _lms(args: argparse.Namespace) -> int:
         )
     if again:
         print("! not graded, and left out here (run grade again):", ", ".join(again))
+    if unread:
+        print("! cannot be read, and left out here (ask for the file):", ", ".join(unread))
     empty, unused = gradebook.fill_lms(
         args.roster, results, args.out, system=args.system, column=args.column, key=args.key
     )
@@ -234,7 +239,7 @@ def _lms(args: argparse.Namespace) -> int:
         print("no submission graded:", ", ".join(empty))
     if unused:
         print("! graded, but not in the roster:", ", ".join(unused))
-    return int(bool(unused or waiting or again))
+    return int(bool(unused or waiting or again or unread))
 
 
 def _wrote(row: dict[str, Any], question: str) -> bool:

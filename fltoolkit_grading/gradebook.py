@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fltoolkit_grading.grading import AGAIN, UNFENCED, Grade, write_whole
+from fltoolkit_grading.grading import AGAIN, UNFENCED, UNREAD, Grade, write_whole
 from fltoolkit_grading.looks import alike
 from fltoolkit_grading.master import Exercise, Master, kind_of, release
 from fltoolkit_grading.names import match, moodle
@@ -295,7 +295,7 @@ def fill_lms(
         roster: the exported CSV. Its other columns and its order do not change.
         results: from `grade`. A student's name is that of the file; it is compared with the key
             column, with full names, and with Moodle's numbers. Results that must be graded again
-            are left out.
+            are left out, and so are files that cannot be read.
         out: the file to write.
         system: ``"canvas"`` or ``"moodle"``.
         column: the header of the column for the total; added if no header begins with it.
@@ -324,7 +324,7 @@ def fill_lms(
         raise ValueError(
             f"{roster}: there is no column {column!r}; give the whole header, one of {like}"
         )
-    totals = {r.student: r.total for r in results if not r.status.startswith(AGAIN)}
+    totals = {r.student: r.total for r in results if not r.status.startswith((AGAIN, UNREAD))}
     handed = {r.student: r.handed_in for r in results if r.student in totals}
     whose, empty = _whose(roster, lines, handed, key), []
     for number, line in enumerate(lines):

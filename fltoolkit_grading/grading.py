@@ -48,6 +48,7 @@ from fltoolkit_grading.names import find_submissions, handed_in_as, name_notes
 
 TIME_UP = "the time was up"
 AGAIN = "not graded, run grade again"  # a status begins so if the student did not cause it
+UNREAD = "not graded, cannot be read"  # and so does this one
 UNFENCED = "graded without a fence"
 PATIENCE = 5  # real time per processor time, for code that sleeps
 START_SECONDS = 300.0  # real time in which a kernel must be ready; the student has no part in it
@@ -269,7 +270,7 @@ def grade_one(
         submission = Submission(problem=f"not a notebook: {type(error).__name__}")
     result.answers, result.notes = submission.answers, submission.notes
     if submission.problem:
-        result.status = submission.problem
+        result.status = f"{UNREAD}: {submission.problem}"
         return result
     marks = {name: mark_of(seed, name) for name in master.ids("hidden")}
     numbers = submission.numbers
@@ -310,7 +311,7 @@ def _run_all(
 
 def _numbers_of(student: str) -> set[int]:
     """The numbers released for a name; Moodle and look-alikes may have added to it."""
-    bare = re.sub(r"~\d+$", "", student)
+    bare = re.sub(r"~[0-9a-f]{4}$", "", student)  # the mark of a look-alike
     return {own_numbers(name) for name in (bare, re.sub(r"_\d+$", "", bare)) if name.strip("_ .-")}
 
 

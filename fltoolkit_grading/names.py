@@ -18,15 +18,17 @@ from fltoolkit_grading.master import AssignmentError
 Key = TypeVar("Key")  # what names belong to: a student, or a line of the roster
 _NOTEBOOK = re.compile(r"\.ipynb(\.\w+)?$", re.IGNORECASE)  # browsers append .txt or .json
 _MOODLE = re.compile(r"([^/]{1,150}?)_(\d{1,12})_assignsubmission_(?:file|onlinetext)(?:_.*)?$")
+_DROPPINGS = (".", "__MACOSX")  # hidden files, and what a Mac puts into archives
 _BLANK = "\u115f\u1160\u2800"  # letters without ink, which Unicode does not count as controls
 
 
 def find_submissions(folder: str | Path) -> dict[str, Path]:
     """Students' files by name: ``NAME.ipynb``, or nbgrader's ``NAME/**/*.ipynb``.
 
-    Moodle's ``NAME_1234_assignsubmission_file_`` becomes NAME_1234. Nothing that was handed in is
-    left out: a folder with no notebook or with several, an archive or a picture is listed too, and
-    gets a status that says why it cannot be read. If two files could have the same name, a notebook
+    Moodle's ``NAME_1234_assignsubmission_file_`` becomes NAME_1234. Of several notebooks in a
+    folder the newest counts, with a note. Nothing that was handed in is left out: a folder with no
+    notebook, an archive or a picture is listed too, and gets a status that says why it cannot be
+    read. If two files could have the same name, a notebook
     has priority, then a name that needs no change. If two names differ only in case or in letters
     that look alike, both get an addition.
 
@@ -42,14 +44,14 @@ def find_submissions(folder: str | Path) -> dict[str, Path]:
         raise AssignmentError(f"{folder}: no such folder of submissions")
     handed_in = []
     for path in folder.iterdir():
-        if path.name.startswith("."):
+        if path.name.startswith(_DROPPINGS):
             continue
         name = unicodedata.normalize("NFC", path.name)  # a Mac writes ë as two characters
         notebook = _NOTEBOOK.search(name)
         if path.is_dir() and not path.is_symlink():
             inside = _notebooks_in(path)
-            other = len(inside) != 1
-            path = path if other else inside[0]
+            other = not inside
+            path = path if other else max(inside, key=_time_of)
         else:
             other = notebook is None
             name = name[: notebook.start()] if notebook else Path(name).stem
@@ -80,12 +82,22 @@ def _notebooks_in(folder: Path, depth: int = 20, most: int = 10_000) -> list[Pat
                 most -= 1
                 if most < 0:
                     return found
+                if entry.name.startswith(_DROPPINGS):
+                    continue
                 if _NOTEBOOK.search(entry.name):
                     found.append(Path(entry.path))
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if is_folder and left > 1 and entry.name != ".ipynb_checkpoints":
+                if is_folder and left > 1:
                     todo.append((entry.path, left - 1))
     return found
+
+
+def _time_of(path: Path) -> tuple[float, str]:
+    """When a file was changed, and its name if two were changed at once."""
+    try:
+        return path.lstat().st_mtime, path.name
+    except OSError:
+        return -1.0, path.name
 
 
 def moodle(name: str) -> tuple[str, str] | None:
@@ -109,9 +121,11 @@ def name_notes(folder: str | Path, found: Mapping[str, Path]) -> dict[str, list[
     notes: dict[str, list[str]] = {}
     for student, name in names.items():
         notes[student] = []
+        entry = folder / found[student].relative_to(folder).parts[0]
+        if entry.is_dir() and found[student] != entry and len(_notebooks_in(entry)) > 1:
+            notes[student].append(f"several notebooks: graded the newest, {found[student].name!r}")
         if name != student:
-            entry = found[student].relative_to(folder).parts[0]
-            notes[student].append(f"handed in as {entry!r}")
+            notes[student].append(f"handed in as {entry.name!r}")
         for other in same[name]:
             notes[student].append(f"the name looks the same as {other!r}: ask who handed it in")
         for other in sorted({*nearly[name]} - {*same[name]}):

@@ -38,7 +38,7 @@ def read_submission(path: Path) -> tuple[dict[str, Any] | None, str]:
     try:
         about = path.lstat()
         if stat.S_ISDIR(about.st_mode):
-            return None, "a folder with no notebook or with several: leave one"
+            return None, "a folder with no notebook"
         if not stat.S_ISREG(about.st_mode):
             return None, "not a file (a link or device)"
         if about.st_size > MAX_BYTES:

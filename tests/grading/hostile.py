@@ -561,7 +561,7 @@ CASES: dict[str, Case] = {
     ),
     "link": Case(_link, 0, ("not a file",)),
     "nbformat": Case(_module, 0, ("not a notebook",)),
-    "deep_folder": Case(_deep_folder, 0, ("no notebook or with several",)),
+    "deep_folder": Case(_deep_folder, 0, ("cannot be read: a folder with no notebook",)),
 }
 
 # what an ordinary user's grader gets, too

@@ -6,6 +6,7 @@ runs them where students' answers run.
 
 import copy
 import json
+import os
 import re
 import subprocess
 import sys
@@ -32,7 +33,7 @@ from fltoolkit_grading.master import (
     own_numbers,
     text_of,
 )
-from fltoolkit_grading.names import handed_in_as, match
+from fltoolkit_grading.names import handed_in_as, match, name_notes
 from fltoolkit_grading.reading import num_parts
 from fltoolkit_grading.worker import same_output
 
@@ -143,7 +144,7 @@ def test_numbers_are_drawn_from_the_name(tmp_path, monkeypatch, capsys):
     assert "would get the same numbers" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["ana arm", "Ana_Arm_1234", "Ana Arm~0042"])
+@pytest.mark.parametrize("name", ["ana arm", "Ana_Arm_1234", "Ana Arm~0042", "Ana Arm~3f2a"])
 def test_the_numbers_of_a_name_are_known_by_what_a_file_may_be_called(name):
     assert own_numbers("Ana Arm") in grading._numbers_of(name)
     assert own_numbers("Ben Kim") not in grading._numbers_of(name)
@@ -194,7 +195,8 @@ def test_collect_takes_nothing_but_answers():
         {"cells": [], "metadata": {"kernelspec": 3}},
         {"cells": [step]},
     ):
-        assert any(note.startswith("missing cell") for note in collect(master, odd).notes)
+        said = collect(master, odd)
+        assert "lost the ids" in said.problem or "missing cell" in str(said.notes)
 
 
 def test_notes_say_a_thing_once():
@@ -223,7 +225,8 @@ def test_everybody_is_found_under_a_name(tmp_path):
     )
     for name in (*files, "max.zip", ".DS_Store"):
         (tmp_path / name).write_text("")
-    for name in ("two/a.ipynb", "two/b.ipynb", "uli/x.IPYNB", "uli/.ipynb_checkpoints/x.ipynb"):
+    droppings = ("uli/.ipynb_checkpoints/x.ipynb", "uli/__MACOSX/._x.ipynb", "uli/._x.ipynb")
+    for name in ("two/a.ipynb", "two/b.ipynb", "uli/x.IPYNB", *droppings, "__MACOSX/._x.ipynb"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
     found = {
@@ -237,10 +240,13 @@ def test_everybody_is_found_under_a_name(tmp_path):
         "lea": "lea.ipynb.txt",
         "lea_2": "lea.doc",
         "max": "max.zip",
-        "two": "two",
+        "two": "two/b.ipynb",  # the newest, or else the last by name
         "uli": "uli/x.IPYNB",
     }
-    assert "with several" in assignment.read_submission(tmp_path / "two")[1]
+    os.utime(tmp_path / "two" / "b.ipynb", (1, 1))
+    assert find_submissions(tmp_path)["two"].name == "a.ipynb"
+    notes = name_notes(tmp_path, find_submissions(tmp_path))["two"]
+    assert notes == ["several notebooks: graded the newest, 'a.ipynb'"]
 
 
 def test_another_assignment_is_called_so():
@@ -640,16 +646,18 @@ def test_what_waits_for_a_mark_is_told_before_totals_go_out(tmp_path, capsys):
     results = [
         Grade("ana", {"a1-step-weights": 11.0}, memory=1_000_000),
         Grade("ben", status=f"{grading.AGAIN}: the kernel did not start", memory=1_000_000),
+        Grade("cem", status=f"{grading.UNREAD}: not JSON"),
     ]
     gradebook.write(master, results, tmp_path)
     roster = tmp_path / "r.csv"
-    roster.write_text("Student,SIS Login ID\nA,ana\nB,ben\n")
+    roster.write_text("Student,SIS Login ID\nA,ana\nB,ben\nC,cem\n")
     command = ["lms", "canvas", str(roster), "--from", str(tmp_path), "--column", "A 1"]
     assert assignment_cli.main([*command, "--out", str(tmp_path / "o.csv")]) == 1
     said = capsys.readouterr().out
     assert "'a1-privacy' is not marked yet for 1 of 1" in said
     assert "left out here (run grade again): ben" in said
-    assert (tmp_path / "o.csv").read_text().splitlines()[1:] == ["A,ana,11", "B,ben,"]
+    assert "cannot be read, and left out here (ask for the file): cem" in said
+    assert (tmp_path / "o.csv").read_text().splitlines()[1:] == ["A,ana,11", "B,ben,", "C,cem,"]
 
 
 def test_feedback_is_inert_and_says_nothing_that_is_for_the_instructor():
@@ -769,3 +777,30 @@ def test_normalizing_takes_time_that_grows_with_the_length_alone():
     """A run of alternating combining marks: normalized as a whole it would take minutes."""
     long = "x = 1 " + "\u0301\u0323" * 500_000
     assert suspicious(long + "\nimport os; ｏｓ._𝑒𝑥𝑖𝑡(0)") == ["the end of the process"]
+
+
+def test_a_check_that_changed_after_the_release_accuses_nobody():
+    """A file shows by a hash that its checks are as they were released; an edited one does not."""
+    master = master_of(1)
+    before = assignment.release(master)
+    changed = copy.deepcopy(master.notebook)
+    for cell in changed["cells"]:
+        if kind_of(cell) == "hidden":
+            cell["metadata"]["nbgrader"]["points"] += 1
+        elif kind_of(cell) == "check":
+            cell["source"] = text_of(cell) + "\n# clearer now"
+    now = assignment.Master(master.name, changed, "")
+    assert not [note for note in collect(now, before).notes if "edited check" in note]
+    check = next(cell for cell in before["cells"] if kind_of(cell) == "check")
+    check["source"] = "print('right')"
+    assert [n for n in collect(now, before).notes if "edited" in n] == [
+        f"edited check, put back: {check['id']}"
+    ]
+
+
+def test_a_file_without_any_id_has_no_points_and_is_asked_for():
+    notebook = assignment.release(master_of(1))
+    for cell in notebook["cells"]:
+        cell["id"], cell["metadata"] = "", {}
+    del notebook["metadata"]["fltoolkit"]
+    assert "has lost the ids of all cells" in collect(master_of(1), notebook).problem
