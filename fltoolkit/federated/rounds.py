@@ -143,10 +143,10 @@ def one_round(
         answering = {k: starts[k] for k in part if k in due}
         for k, update in workers.learn(channel, answering, round_).items():
             loss, delta, masks = send_update(k, server.name, update, channel, server.mean)
-            if isinstance(server.mean, WithMasks) and delta and not masks:
-                _check_masks(channel.links.codecs_of(Link(k, server.name, "update")).sending)
             has_come = channel.is_here(server.name) and not isinstance(server.mean, Collecting)
             arrived = delta if has_come else None
+            if arrived and isinstance(server.mean, WithMasks) and not masks:
+                _check_masks(channel.links.codecs_of(Link(k, server.name, "update")).receiving)
             if arrived is not None and (wrong := what_is_wrong(arrived, model)):
                 warnings.warn(
                     f"client {k!r} is left out of round {round_}: it sent {wrong}", stacklevel=4

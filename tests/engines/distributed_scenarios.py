@@ -247,7 +247,7 @@ def faulty(rank: int, tell: Tell, fault: str) -> None:
             cast = Cast(channel.here)
             parties = chain(cast)
             if fault == "shape" and rank == 0:
-                parties[0].module[2] = nn.Linear(CUT, CUT - 1)
+                parties[0].module.append(nn.Linear(CUT, CUT - 1))
             batches = cast.batches("alice", "bob")
             if fault == "nan" and rank == 0:
                 batches.x[3] = torch.nan
