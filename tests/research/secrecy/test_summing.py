@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from experiments.replications.shared_places import CountSketch, SharedMask
-from fltoolkit import codecs
+from fltoolkit import Channel, codecs
 from fltoolkit.codecs import BitPack, ErrorFeedback, Identity, Pipeline, Quantize, TopK
 from fltoolkit.codecs.base import walk
 from fltoolkit.codecs.stage import Stage, Symbols, floats, side
@@ -201,3 +201,14 @@ def test_a_vector_of_nan_is_an_error():
 def test_settings_out_of_range(make, text):
     with pytest.raises(ValueError, match=text):
         make()
+
+
+def test_a_secure_sum_does_not_depend_on_the_default_dtype():
+    trees = {name: {"w": torch.tensor([k], dtype=torch.float32)} for k, name in enumerate("abc")}
+    exchange = SecureSum(Pipeline(Grid(16, top=4.0)))
+    expected = exchange(Channel(), trees)["w"]
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.equal(exchange(Channel(), trees)["w"], expected)
+    finally:
+        torch.set_default_dtype(torch.float32)
