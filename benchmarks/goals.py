@@ -11,6 +11,7 @@ its own and takes turns, too.
 """
 
 import argparse
+import copy
 import itertools
 import platform
 import statistics
@@ -21,9 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from benchmarks import cluster_speed, round_speed
+from benchmarks import round_speed
 from benchmarks.split_speed import (
     Work,
     batch_works,
@@ -36,6 +37,7 @@ from fltoolkit.codecs import ErrorFeedback, Float8, Pipeline, Quantize, TopK, fl
 from fltoolkit.codecs.places import largest
 from fltoolkit.federated import Local, fedavg
 from fltoolkit.federated.many_at_once import local_updates
+from fltoolkit.models import seeded
 from fltoolkit_research.codecs import DRIVE, ContextEntropy, Rotate, contexts
 
 
@@ -164,12 +166,18 @@ def participant() -> Iterator[Row]:
     """All that a client costs in a round, training included; the model has 19 kB."""
     codec = ErrorFeedback(Pipeline(TopK(0.05), Quantize(8), ContextEntropy()))
     names = [str(k) for k in range(50)]
-    clients = {name: cluster_speed.samples(name) for name in names}
+    draw = torch.Generator().manual_seed(0)
+    clients = {
+        name: (torch.rand(20, 64, generator=draw), torch.randint(10, (20,), generator=draw))
+        for name in names
+    }
+    with seeded(0):
+        network = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10), nn.LogSoftmax(1))
     local = Local(batch_size=20, lr=0.1, epochs=1)
 
     def rounds(codecs: dict[str, Any]) -> Work:
         run = fedavg(
-            cluster_speed.network(),
+            copy.deepcopy(network),
             clients,
             Channel(codecs),
             rounds=10**6,

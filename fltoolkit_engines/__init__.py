@@ -2,7 +2,6 @@
 
     remote              stand-ins for parties and gates that live in another process
     torch_distributed   parties in one process or several, over gloo (`_peers`: the envelopes)
-    dask                federated averaging with very many clients on the workers of a cluster
     flower              federated averaging over Flower
     syft                datasites of PySyft: data that stay with their owner
     syft_channel        messages between datasites

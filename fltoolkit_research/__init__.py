@@ -17,7 +17,6 @@
     pretraining a small language model, trained once and kept in a file
     models      a small language model, and text that it continues
     finetuning  a frozen model and the small changes that are learned and sent
-    links_in_files  a codec for each end of very many links, most of them in files
     commands    what ``fltoolkit run``, ``sweep``, ``compare`` and ``report`` do
     codecs      a room: rotations, learned levels, relatives of top-k
     data        a room: texts, more partitions
