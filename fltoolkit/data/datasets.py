@@ -49,6 +49,8 @@ SOURCES = {
 }
 
 DIGITS = Path(__file__).with_name("digits.npz")
+WRITERS_END = (130, 256, 386, 516, 646, 776, 915, 1029, 1157, 1287, 1415, 1545, 1667, 1797)
+"""Where the images of each of the 14 writers of digits end, as scikit-learn's course says."""
 PIXEL_STATISTICS = {
     "digits": ((0.3053,), (0.3761,)),
     "mnist": ((0.1307,), (0.3081,)),
@@ -101,8 +103,9 @@ def load(name: str) -> Dataset:
     Pixels are standardized: over the training set, their mean is about 0 and their standard
     deviation about 1, by fixed constants for each channel (`PIXEL_STATISTICS`). "digits" is part of
     this package and needs no network: 1,797 images of 8×8, split by class into 1,437 and 360,
-    always in the same way. They are the test part of Alpaydin & Kaynak's Optical Recognition of
-    Handwritten Digits (1998, UCI repository, doi 10.24432/C50P49, CC BY 4.0), as in scikit-learn.
+    always in the same way; ``owners`` says which of 14 people wrote each training image. The same
+    people wrote the test images. They are the test part of Alpaydin & Kaynak's Optical Recognition
+    of Handwritten Digits (1998, UCI, doi 10.24432/C50P49, CC BY 4.0), as in scikit-learn.
 
     The files of the other data sets are looked for in ``$FLTOOLKIT_DATA/<name>``, in
     ``$FLTOOLKIT_DATA`` and in the user cache. If they are not there, they are downloaded into the
@@ -131,7 +134,8 @@ def _load_digits() -> Dataset:
     x = standardize(pixels.reshape(-1, 1, 8, 8) / np.float32(16), "digits")
     y = torch.from_numpy(labels)
     train, test = map(torch.from_numpy, _stratified(labels, 360))
-    return Dataset(x[train], y[train], x[test], y[test], num_classes=10, name="digits")
+    writers = torch.bucketize(train, torch.tensor(WRITERS_END), right=True)
+    return Dataset(x[train], y[train], x[test], y[test], 10, "digits", owners=writers)
 
 
 def _stratified(labels: Array, num_test: int) -> tuple[Array, Array]:
