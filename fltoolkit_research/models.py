@@ -1,4 +1,4 @@
-"""A small language model as a list of layers, and text that it continues.
+"""A small language model, text that it continues, and features that nobody learns.
 
 Not here: the networks of the course (`fltoolkit.models`), and training.
 """
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fltoolkit.models import seeded
 from fltoolkit.shapes import Float, Int, Int64
 
-__all__ = ["generate", "gpt"]
+__all__ = ["generate", "gpt", "random_filters"]
 
 
 def gpt(
@@ -165,3 +165,60 @@ class _Head(nn.Module):
     ) -> Float[Tensor, "batch num_characters characters"]:
         logits: Tensor = self.linear(self.norm(h))
         return logits.log_softmax(dim=2).transpose(1, 2)
+
+
+def random_filters(
+    shape: tuple[int, int, int],
+    num_filters: int,
+    *,
+    size: int = 5,
+    num_classes: int = 10,
+    seed: int,
+) -> nn.Sequential:
+    """A network of fixed random features and a linear layer: ``model[:5]`` and ``model[5:]``.
+
+    Filters of Gaussian numbers, smoothed by a 3 x 3 mean; then ReLU, and the largest value in each
+    of 3 x 3 parts of the picture: 9 features for each filter. They are whitened (zero-phase, so
+    that the result does not depend on the signs of eigenvectors) for 4,000 pictures of smoothed
+    noise, which are nobody's data: then sums of products need fewer bits. All of it comes from the
+    seed, so it costs no byte. The first five layers are frozen.
+
+    Args:
+        shape: channels, height and width of a picture.
+        num_filters: there are 9 times as many features; F features are F (F + 1) / 2 products.
+        size: of a filter, odd; about a third of the picture's side.
+        num_classes: of the linear layer, whose output becomes log-probabilities.
+        seed: of filters, noise and the linear layer's first weights.
+
+    >>> model = random_filters((1, 8, 8), 14, seed=0)
+    >>> model[:5](torch.zeros(2, 1, 8, 8)).shape, model(torch.zeros(2, 1, 8, 8)).shape
+    (torch.Size([2, 126]), torch.Size([2, 10]))
+    """
+    if size % 2 == 0 or size < 1 or num_filters < 1:
+        raise ValueError(
+            f"size={size}, num_filters={num_filters}: size must be odd, and both at least 1"
+        )
+    channels, num_features = shape[0], 9 * num_filters
+    with seeded(seed):
+        filters = _smooth(torch.randn(num_filters, channels, size, size))
+        noise = torch.randn(4000, *shape)
+        head = nn.Linear(num_features, num_classes)
+    noise = _smooth(_smooth(noise))
+    convolution = nn.Conv2d(channels, num_filters, size, padding=size // 2, bias=False)
+    whitening = nn.Linear(num_features, num_features)
+    pooled = nn.Sequential(convolution, nn.ReLU(), nn.AdaptiveMaxPool2d(3), nn.Flatten())
+    with torch.no_grad():
+        convolution.weight.copy_(filters / filters.flatten(1).norm(dim=1)[:, None, None, None])
+        z = pooled(noise / noise.std()).double()
+        values, vectors = torch.linalg.eigh(torch.cov(z.T))
+        weight = vectors / (values + 0.01 * values.mean()).sqrt() @ vectors.T
+        whitening.weight.copy_(weight)
+        whitening.bias.copy_(-weight @ z.mean(0))
+    for p in (*pooled.parameters(), *whitening.parameters()):
+        p.requires_grad_(False)
+    return nn.Sequential(*pooled, whitening, head, nn.LogSoftmax(dim=1))
+
+
+def _smooth(pictures: Float[Tensor, "n channels h w"]) -> Float[Tensor, "n channels h w"]:
+    """The mean over 3 x 3 pixels, zeros beyond the edge."""
+    return nn.functional.avg_pool2d(pictures, 3, stride=1, padding=1)

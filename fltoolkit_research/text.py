@@ -23,11 +23,11 @@ HOMES = (
     *("fltoolkit.split.gates", "fltoolkit.federated.clock", "fltoolkit.federated.server"),
     "fltoolkit_research.federated.privacy",
     "fltoolkit_research.federated.yogi",
-    *("fltoolkit_research.data", "fltoolkit_research.models"),
+    *("fltoolkit_research.data", "fltoolkit_research.models", "fltoolkit_research.secrecy"),
     *("fltoolkit.models", "torch.nn.modules.loss", "torch.optim"),
 )
 """Where the names in a text are looked up, in this order."""
-_CLASSES = set(HOMES) - {"fltoolkit.models"}  # no functions of these
+_CLASSES = set(HOMES) - {"fltoolkit.models", "fltoolkit_research.models"}  # no functions of these
 
 
 def call_of(value: Any) -> partial[Any]:

@@ -5,4 +5,5 @@ from .cut import split_async as split_async
 from .cut import splitfed as splitfed
 from .null_rows import alone as alone
 from .null_rows import nothing as nothing
+from .null_rows import one_sum as one_sum
 from .null_rows import pooled as pooled

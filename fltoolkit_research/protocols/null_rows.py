@@ -1,6 +1,7 @@
 """What every method is compared with, as protocols of experiments: the null rows of a table.
 
     pooled    the owners send their samples to the server, and it trains on all of them
+    one_sum   each owner sends sums of fixed features, once; the last layer is computed from them
     alone     one owner trains on its own samples; nothing is sent
     nothing   nobody trains: the untrained network, or the commonest class
 
@@ -17,7 +18,9 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from fltoolkit.channel import Channel
+from fltoolkit.federated.means import Collecting
 from fltoolkit.party import Party
+from fltoolkit_research.federated import sums
 from fltoolkit_research.pooled.protocol import at_random, pool
 from fltoolkit_research.protocol import (
     COUNT,
@@ -29,6 +32,7 @@ from fltoolkit_research.protocol import (
     everybody,
     tested_once,
 )
+from fltoolkit_research.secrecy.four_rounds import ROUNDS
 from fltoolkit_research.task import Task
 
 __all__ = ["NULL_MODELS"]
@@ -54,6 +58,17 @@ def a_choice_of_some(experiment: Any) -> None:
     tested_once(experiment)
 
 
+def once(experiment: Any) -> None:
+    """Raise ValueError for rounds after the first: there is only one sum."""
+    if experiment.rounds != 1:
+        raise ValueError(f"rounds={experiment.rounds}: one_sum sends once, so give rounds=1")
+    tested_once(experiment)
+
+
+SUMMING = Setting(
+    "a sum in which no term is seen, such as SecureSum(Pipeline(SharedRotation(), Grid(10, 4.0)))",
+    lambda value: isinstance(value, Collecting),
+)
 CHOOSE = Setting(
     "'random', or a function of (x, y, count, seed) that returns fewer samples",
     lambda value: value == "random" or callable(value),
@@ -126,6 +141,25 @@ class Falling:
         self.schedule.load_state_dict(state["schedule"])
 
 
+@as_protocol(
+    ("update", "model", *ROUNDS),
+    settings={"summing": SUMMING, "send_back": FLAG},
+    check=once,
+    together=everybody,
+)
+def one_sum(task: Task, channel: Channel) -> Trained:
+    """Each owner sends one sum, and the server solves for the layer after the cut.
+
+    The layers before the cut are not trained. See `fltoolkit_research.federated.one_sum`; a model
+    for it is `fltoolkit_research.models.random_filters`, with ``cut=5``.
+    """
+    features, top = task.layers[: task.cut], task.layers[task.cut :]
+    server = Party("server", top, loss_fn=task.loss_fn)
+    owners = {name: share for name, share in task.clients.items() if len(share[1])}
+    for record in sums.one_sum(owners, features, server, channel, **task.settings):
+        yield record, [Party("owner", features), server]
+
+
 @as_protocol((), settings={"owner": OWNER}, check=one_of_them, records_per_round=batches_of_all)
 def alone(task: Task, channel: Channel) -> Trained:
     """One owner trains on its own samples, one pass per round; nothing is sent.
@@ -181,5 +215,5 @@ class Frequencies(nn.Module):
         return self.get_buffer("logs").expand(len(x), -1)
 
 
-NULL_MODELS = {each.name: each for each in (pooled, alone, nothing)}
+NULL_MODELS = {each.name: each for each in (pooled, one_sum, alone, nothing)}
 """The protocols of the null rows, by name."""
