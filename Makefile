@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help lab test check types unit long slow demo bench notebooks format clean setup setup-lab nbval browser flower site
 .PHONY: other-machines wheel plot-time coverage links solutions peers pythons gpu slides intersection
 
-help:  ## list these commands
+help:  ## list these commands; docs/contributing.md has those for maintainers
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-21s%s\n", $$1, $$2}'
 
 lab: $(LAB)  ## open the course in JupyterLab, in copies without answers: my-course/
@@ -48,10 +48,10 @@ long: $(SETUP)
 slow: $(SETUP)
 	$(PYTEST) -m "slow or later" tests
 
-other-machines: $(SETUP)  ## tests that could depend on the processor, as with AVX2 and as with SSE
+other-machines: $(SETUP)  # tests that could depend on the processor, as with AVX2 and as with SSE
 	$(BIN)/python tests/machines.py
 
-solutions: $(SETUP)  ## run each notebook with its solutions, and its checks
+solutions: $(SETUP)  # run each notebook with its solutions, and its checks
 	$(BIN)/pytest -q -n 2 -m solutions tests/course
 
 nbval: $(SETUP)
@@ -60,23 +60,23 @@ nbval: $(SETUP)
 browser: $(SETUP)
 	$(PYTEST) -m browser tests/browser tests/explore
 
-flower: .venv-flower/.ready  ## FedAvg over Flower: tests, simulation, a deployment on this machine
+flower: .venv-flower/.ready  # FedAvg over Flower: tests, simulation, a deployment on this machine
 	.venv-flower/bin/pytest -q tests/engines/test_flower.py
 	PATH="$(CURDIR)/.venv-flower/bin:$$PATH" python examples/flower/compare.py --deployment --rounds 3
 
-intersection: .venv-intersection/.ready  ## tests of private set intersection, in an environment of their own
+intersection: .venv-intersection/.ready  # tests of private set intersection, in an environment of their own
 	.venv-intersection/bin/pytest -q tests/research/secrecy/test_intersection.py
 
-wheel: $(SETUP)  ## build wheel and sdist into dist/, install the wheel elsewhere and try it
+wheel: $(SETUP)  # build wheel and sdist into dist/, install the wheel elsewhere and try it
 	$(BIN)/python tools/try_wheel.py
 
-plot-time: $(SETUP)  ## measure the time from git clone to the first moving plot
+plot-time: $(SETUP)  # measure the time from git clone to the first moving plot
 	$(BIN)/python tools/time_to_plot.py
 
-links: $(SETUP)  ## check that the addresses on other sites still exist (needs a network)
+links: $(SETUP)  # check that the addresses on other sites still exist (needs a network)
 	$(BIN)/sphinx-build -q -b linkcheck -c docs . build/links
 
-coverage: $(SETUP)  ## list the lines of the package that the unit tests run
+coverage: $(SETUP)  # list the lines of the package that the unit tests run
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -q -n 2 -m "not browser and not slow and not solutions" tests
 	$(BIN)/coverage combine -q
@@ -85,10 +85,10 @@ coverage: $(SETUP)  ## list the lines of the package that the unit tests run
 site: $(SETUP)  ## the course as a website, from the saved outputs: build/site/index.html
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/site
 
-pythons: $(SETUP)  ## the quick tests with each Python, and with the lowest versions of all packages
+pythons: $(SETUP)  # the quick tests with each Python, and with the lowest versions of all packages
 	$(BIN)/python tools/try_pythons.py
 
-slides: $(SETUP)  ## the notebooks with their saved outputs as slides: build/slides
+slides: $(SETUP)  # the notebooks with their saved outputs as slides: build/slides
 	$(BIN)/python tools/make_slides.py build/slides
 
 demo: $(LAB)  ## no browser: train SplitNN, print the table, draw accuracy over bytes
@@ -100,16 +100,16 @@ bench: $(SETUP)  ## measure training and codecs, compared with other code
 	$(BIN)/python -m benchmarks.codec_speed
 	$(BIN)/python -m benchmarks.live_cost
 
-peers: .venv-fedjax/.ready  ## other frameworks for `make bench`, in environments of their own
+peers: .venv-fedjax/.ready  # other frameworks for `make bench`, in environments of their own
 
-gpu: $(SETUP)  ## run the experiments that need a GPU, the most useful first
+gpu: $(SETUP)  # run the experiments that need a GPU, the most useful first
 	$(BIN)/python -m experiments.language.tuned --study python --choose --device cuda --jobs $$(nproc)
 	$(BIN)/python -m experiments.language.tuned --study python --device cuda --jobs $$(nproc)
 	$(BIN)/python -m experiments.language.tuned --study shakespeare --choose --device cuda --jobs $$(nproc)
 	$(BIN)/python -m experiments.language.tuned --study shakespeare --device cuda --jobs $$(nproc)
 	$(BIN)/python -m experiments.async_states --data cifar10 --device cuda --workers $$(nproc)
 
-notebooks: $(SETUP)  ## run all notebooks again and save their outputs
+notebooks: $(SETUP)  # run all notebooks again and save their outputs
 	$(BIN)/python tools/run_notebooks.py
 
 format: $(SETUP)  ## format the code and fix what ruff can fix
@@ -118,9 +118,9 @@ format: $(SETUP)  ## format the code and fix what ruff can fix
 
 setup: $(SETUP)  ## only create .venv and install everything that the tests need
 
-setup-lab: $(LAB)  ## only create .venv and install what the course needs
+setup-lab: $(LAB)  # only create .venv and install what the course needs
 
-clean:  ## remove .venv and caches
+clean:  # remove .venv and caches
 	rm -rf .venv .venv-flower .venv-intersection .venv-fedjax build dist .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis test-artifacts
 
 # tools/install.py installs torch first and alone, in the tested version, so that no later package installs another
