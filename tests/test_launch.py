@@ -82,12 +82,16 @@ def test_no_registry_is_named():
             assert not named.search(text), f"{name} names a registry: {named.search(text)[0]}"
 
 
-def test_the_example_in_the_readme_runs(capsys):
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    exec(example, {})
+def test_the_examples_in_the_readme_run(capsys):
+    both = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    names = {}
+    for example in both:
+        exec(example, names)
     accuracy, sent = capsys.readouterr().out.splitlines()
     assert float(accuracy) > 0.85
     assert re.fullmatch(r"(\d+) bytes up, \1 bytes down", sent)
+    assert [record["round"] for record in names["records"]] == [*range(10)]
+    assert names["records"][-1]["loss"] < 0.2
 
 
 def extras(text):
