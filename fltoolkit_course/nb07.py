@@ -18,6 +18,7 @@ notebook = Notebook(
         "FedAvg's bytes over FedPAQ's?": AT_LEAST_0,
         "How many times as long?": AT_LEAST_0,
         "Points that suggest is ahead?": Between(-100, 100),
+        "Methods more accurate than one sum?": Between(0, 10),
     },
 )
 bill, card = notebook.bill, notebook.card
