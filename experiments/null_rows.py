@@ -25,6 +25,7 @@ DATA = ("digits", "mnist", "shakespeare")
 
 SEND = "send the data"
 ONE_BIT = f"{SEND}, 1 bit per pixel"
+ONE_SUM = "one sum"
 ALONE, WORST = "each owner alone, mean", "each owner alone, worst"
 UNTRAINED, COMMONEST = "nothing: untrained network", "nothing: commonest class"
 REQUIRED = frozenset({SEND, ONE_BIT, ALONE, WORST, UNTRAINED, COMMONEST})

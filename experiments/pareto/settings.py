@@ -6,9 +6,19 @@ Not here: running them (``python -m experiments.pareto``), tables and figure (re
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from experiments.null_rows import COMMONEST, MODEL_BACK, ONE_BIT, SEND, UNTRAINED, bits, sent_in
+from experiments.null_rows import (
+    COMMONEST,
+    MODEL_BACK,
+    ONE_BIT,
+    ONE_SUM,
+    SEND,
+    UNTRAINED,
+    bits,
+    sent_in,
+)
 from experiments.replications.dgc import DGC
 from experiments.replications.distill import distilled, prototypes
 from experiments.replications.jpeg import Jpeg
@@ -25,8 +35,11 @@ from fltoolkit_research.codecs import (
     SameMask,
     Sign,
 )
+from fltoolkit_research.models import random_filters
+from fltoolkit_research.secrecy import Grid, SecureSum, SharedRotation
 
 NUM_CLIENTS, CUT_WIDTH = 10, 640
+SIDES = {"digits": 8, "mnist": 28}
 SAMPLES = {"digits": 1437, "mnist": 60_000}
 PARTITIONS = {"IID": "iid", "non-IID": "dirichlet(0.3)"}
 HANDED_ON = {"model": Only(Pipeline(Quantize(8), ContextEntropy()), min_size=1000)}
@@ -53,6 +66,8 @@ class Task:
     shares: tuple[int, int]  # byte budgets: one in so many of the float32 traffic
     handed_on: Mapping[str, Codec]  # with few bits at the cut
     prototypes: int  # about so many, but at least one for each class and owner
+    sums: tuple[int, int, int]  # one sum: filters of two sizes, and the side of a filter
+    secret: tuple[int, int, float]  # under a secure sum: filters, bits, the largest value
     longer: int  # rounds of a receiver of all data that trains as long as it likes
     split: Mapping[str, Any] = field(default_factory=dict)  # lr and batch size
     federated: Mapping[str, Any] = field(default_factory=dict)
@@ -68,6 +83,8 @@ TASKS = {
         shares=(20, 60),
         handed_on=DIFFERENCES,
         prototypes=35,
+        sums=(14, 28, 5),
+        secret=(28, 10, 4.0),
         longer=60,
         split={"lr": 0.05, "batch_size": 32},
         federated={"lr": 0.1, "batch_size": 10},
@@ -80,6 +97,8 @@ TASKS = {
         period=94,  # a client's turn: three passes would be three periods
         shares=(75, 150),
         prototypes=1500,
+        sums=(56, 114, 9),
+        secret=(56, 12, 8.0),
         longer=20,
         handed_on=HANDED_ON,  # three messages a link: differences are too large for 3 bits
         split={"lr": 0.05, "batch_size": 64},
@@ -207,6 +226,7 @@ def null_rows(task: Task, partition: str) -> Iterator[Experiment]:
     for owner in range(1, NUM_CLIENTS + 1):
         alone = replace(base, protocol="alone", settings={"owner": owner})
         yield replace(alone, name=f"{ALONE_PREFIX}{owner}")
+    yield from _one_sum(task, base)
     if partition != "iid":  # the receiver gets the same samples, whoever had them
         return
     yield sent(SEND, sent_in())
@@ -229,6 +249,25 @@ def null_rows(task: Task, partition: str) -> Iterator[Experiment]:
         num_kept=few,
         choose=distilled,
     )
+
+
+def _one_sum(task: Task, base: Experiment) -> Iterator[Experiment]:
+    """Each owner sends sums of random features once; nobody trains."""
+    small, large, side = task.sums
+
+    def summed(num_filters: int, words: str, **how: Any) -> Experiment:
+        size = SIDES[task.data]
+        model = partial(random_filters, (1, size, size), num_filters, size=side)
+        name = f"{ONE_SUM}, {9 * num_filters:,} features, {words}"
+        once: dict[str, Any] = {"protocol": "one_sum", "model": model, "cut": 5, "rounds": 1}
+        return replace(base, **once, lr=Experiment.lr, batch_size=32, name=name, **how)
+
+    for num_filters, number in ((small, 8), (large, 5), (large, 8)):
+        codec = Pipeline(Quantize(number, stochastic=True), ContextEntropy())
+        yield summed(num_filters, f"{number} bits", codecs={"update": Only(codec, min_size=100)})
+    num_filters, number, top = task.secret
+    secret = SecureSum(Pipeline(SharedRotation(), Grid(number, top)))
+    yield summed(num_filters, f"{number} bits, under a secure sum", settings={"summing": secret})
 
 
 def _num_steps(base: Experiment) -> int:

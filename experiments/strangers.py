@@ -1,0 +1,131 @@
+"""The digits of people whom nobody trained on: what the rows of the main table are worth there.
+
+    python -m experiments.strangers              # 140 runs, about ten minutes in one process
+    python -m experiments.strangers --report     # the table, from the stored results
+    python -m experiments.strangers --write      # the same into docs/one_sum.md
+
+Each draw takes three of the 14 writers away. A row is trained on the other eleven and tested on the
+three (strangers); and it is trained and tested on as many images drawn from all 14 (acquaintances).
+The draw is the seed of the run, so the two are paired by draw.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import mean
+from time import perf_counter
+from typing import Any
+
+from experiments.null_rows import ALONE, SEND, megabytes, times
+from experiments.pareto.settings import TASKS, methods, null_rows
+from experiments.runs import (
+    STORED,
+    Page,
+    Result,
+    Runs,
+    accuracies,
+    chosen,
+    gain_of,
+    jobs_of,
+    mean_nbytes,
+    options,
+    read,
+    rows_of,
+    seeds_and_workers,
+    sweep,
+)
+from experiments.tables import markdown
+from fltoolkit_research import Experiment, run
+from fltoolkit_research.data import digits_by_writer
+
+RESULTS = STORED / "strangers.jsonl"
+PAGE = Page(
+    "one_sum", "<!-- begin: printed by experiments.strangers -->", "<!-- end: strangers -->"
+)
+DRAWS = tuple(range(10))
+ROWS = (
+    *("one sum, 252 features, 8 bits", "one sum, 252 features, 10 bits, under a secure sum"),
+    *(SEND, ALONE, "FedAvg, float32", "STC 1 % both ways", "SplitNN, 4 bits all ways"),
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A row of the main table, and whether its test is on strangers."""
+
+    experiment: Experiment
+    unseen: bool
+    seeds: tuple[int, ...] = DRAWS
+
+    @property
+    def name(self) -> str:
+        """As in the main table."""
+        return self.experiment.name
+
+    def of(self, seed: int) -> Experiment:
+        """The experiment of one draw."""
+        data = partial(digits_by_writer, draw=seed, unseen=self.unseen)
+        return replace(self.experiment, data=data, seed=seed)
+
+    def key(self, task: None, seed: int) -> str:
+        """Of a result."""
+        return self.of(seed).key
+
+
+def settings() -> Iterator[Setting]:
+    """Both tests of each row."""
+    task = TASKS["digits"]
+    found = {e.name: e for e in (*methods(task, "iid"), *null_rows(task, "iid"))}
+    one = next(e for name, e in found.items() if name.startswith("each owner alone"))
+    found[ALONE] = replace(one, settings={"owner": "all"}, name=ALONE)
+    for name in ROWS:
+        for unseen in (True, False):
+            yield Setting(found[name], unseen)
+
+
+def measured(task: None, setting: Setting, seed: int) -> Result:
+    """One run, as a line of the file."""
+    began, last = perf_counter(), run(setting.of(seed))[-1]
+    what: dict[str, Any] = {"name": setting.name, "unseen": setting.unseen, "seed": seed}
+    what |= {name: last[name] for name in ("accuracy", "nbytes")}
+    return {"key": setting.key(task, seed), **what, "seconds": round(perf_counter() - began, 1)}
+
+
+def table(rows: Iterable[tuple[Setting, Runs]]) -> str:
+    """A row for each method, the best on strangers first."""
+    both: dict[str, dict[bool, Runs]] = {}
+    for setting, runs in rows:
+        both.setdefault(setting.name, {})[setting.unseen] = runs
+    ranked = sorted(both.items(), key=lambda each: -_mean(each[1][True]))
+    first, lines = both[ROWS[0]][True], []
+    for name, tests in ranked:
+        sent = mean_nbytes(tests[True])
+        behind = "" if name == ROWS[0] else gain_of(tests[True], first)
+        less = gain_of(tests[True], tests[False])
+        words = (accuracies(tests[True]), behind, accuracies(tests[False]), less)
+        lines.append([name, *words, megabytes(sent, 2), times(sent, "digits")])
+    return markdown(
+        "row | strangers [%] | minus the first row of one sum [points] | acquaintances [%] | "
+        "strangers minus acquaintances [points] | MB sent | times the data",
+        lines,
+    )
+
+
+def _mean(runs: Runs) -> float:
+    return mean(result["accuracy"] for result in runs.values())
+
+
+def main() -> None:
+    """The command line."""
+    parser = options(__doc__ or "", RESULTS)
+    seeds_and_workers(parser)
+    args = parser.parse_args()
+    every = list(settings())
+    if args.report or args.write:
+        PAGE.tell(table(rows_of(None, every, read(args.out))), args)
+        return
+    sweep(measured, jobs_of(None, chosen(every, args)), args.out, workers=args.workers)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""The page of one sum has the tables of the stored results; the attack finds what it must."""
+
+import pytest
+import torch
+
+from experiments import one_sum_cifar, one_sum_leak, strangers
+from experiments.runs import read, rows_of
+
+
+def test_the_page_has_the_stored_tables():
+    settings = list(strangers.settings())
+    rows = rows_of(None, settings, read(strangers.RESULTS))
+    assert len(rows) == len(settings) == 2 * len(strangers.ROWS)
+    assert all(len(runs) == len(strangers.DRAWS) for _, runs in rows)
+    assert strangers.PAGE.shows(strangers.table(rows))
+    sizes = [one_sum_cifar.Setting(filters) for filters in (28, 57, 114)]
+    stored = read(one_sum_cifar.RESULTS)
+    assert one_sum_cifar.PAGE.shows(one_sum_cifar.table(rows_of(None, sizes, stored)))
+
+
+def test_leverage_tells_members_where_a_sum_has_room_for_no_others():
+    draw = torch.Generator().manual_seed(0)
+    few, many, others = (torch.randn(n, 30, generator=draw) for n in (20, 3000, 500))
+    assert one_sum_leak.attacked((few.T @ few).double(), few, others) > 0.999
+    assert one_sum_leak.attacked((many.T @ many).double(), many, others) == pytest.approx(
+        0.5, abs=0.05
+    )
+
+
+@pytest.mark.later
+def test_an_owner_is_given_away_and_the_sum_less():
+    views = {name: one_sum_leak.attacked(*parts) for name, *parts in one_sum_leak.messages(seed=0)}
+    assert views["one owner's message, float32"] > 0.99
+    assert 0.6 < views["the sum of ten owners, float32"] < 0.8
+    assert views["one owner's message, 3 bits"] < views["one owner's message, 5 bits"] < 0.97
