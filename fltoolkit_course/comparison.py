@@ -32,8 +32,9 @@ def check(
 
     Args:
         name: what is checked; the printed line begins with it.
-        answer: number, text, list or tensor; None or ``...`` means "not answered yet". Of a text
-            like "28 bits" the number is read if a number is expected.
+        answer: number, text, list or tensor; None or ``...`` means "not answered yet". Lists,
+            tuples and arrays with the values of a tensor are as good as the tensor. Of a text like
+            "28 bits" the number is read if a number is expected.
         expected: the right answer. A NaN in the answer is never right. If it is ``[]``, the
             answer is a list of what is still missing, in words.
         tolerance: largest absolute difference that still counts as right.
@@ -48,13 +49,24 @@ def check(
         print(f"{name}: not answered yet. Replace None by your answer and run this cell again.")
         return False
     try:
-        answer = read_answer(answer, expected)
+        answer = _alike(read_answer(answer, expected), expected)
         right, message = _compare(answer, expected, tolerance)
     except ValueError as error:
         right, message = False, f"not yet. {error}"
     hint = "" if right else _hint(answer, hints, tolerance)
     print(f"{name}: {message} {hint}".rstrip())
     return right
+
+
+def _alike(answer: Any, expected: Any) -> Any:
+    """The answer as hints get it: a tensor if one is expected, and lists in place of tuples."""
+    if isinstance(expected, torch.Tensor) and (numbers := tensor(answer)) is not None:
+        return numbers.to(expected.dtype) if expected.is_floating_point() else numbers
+    if isinstance(expected, list) and isinstance(answer, list | tuple):
+        if len(answer) != len(expected):
+            return [*answer]
+        return [_alike(one, other) for one, other in zip(answer, expected, strict=True)]
+    return answer
 
 
 def _compare(answer: Any, expected: Any, tolerance: float) -> tuple[bool, str]:
@@ -71,9 +83,6 @@ def _compare(answer: Any, expected: Any, tolerance: float) -> tuple[bool, str]:
         return False, f"not yet. This is a {type(answer).__name__} where {wanted} should be."
     if a.shape != e.shape:
         return False, f"not yet. Its shape is {tuple(a.shape)}, it should be {tuple(e.shape)}."
-    dtypes = [value.dtype for value in (answer, expected) if isinstance(value, torch.Tensor)]
-    if len(set(dtypes)) == 2:
-        return False, f"not yet. Its dtype is {dtypes[0]}, it should be {dtypes[1]}."
     right, message = _compare_numbers(a, e, tolerance)
     return right, message or f"not yet. {distance(answer, expected, say(answer))}"
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 
@@ -10,14 +11,16 @@ def fingerprint(value: Any) -> str:
     """A line of text for a value, which differs for different values; assignments print it.
 
     Whole numbers, text and truth values are written as they are, other numbers with nine digits. Of
-    a tensor the line has the shape, the mean, the norm, the first and the last value and a mean
-    weighted by position. A tensor without dimensions counts as a number, as do NumPy's numbers.
+    a tensor or an array the line has the shape, the mean, the norm, the first and the last value
+    and a mean weighted by position. Without dimensions it counts as a number.
 
     >>> fingerprint([3, 0.5, "A"])
     '[3, 5.00000000e-01, A]'
     """
     if getattr(value, "ndim", None) == 0:
         value = value.item()
+    if isinstance(value, np.ndarray):
+        value = torch.from_numpy(value)
     if isinstance(value, torch.Tensor):
         flat = value.detach().double().flatten()
         if not len(flat):

@@ -15,7 +15,7 @@ import threading
 import pytest
 import torch
 from playing import FOLDER, NUMBERS, PATHS, lost, master_of, outputs, play, solutions
-from wrong_answers import WRONG
+from wrong_answers import IN_ANOTHER_TYPE, WRONG
 
 from fltoolkit_course import fingerprint
 from fltoolkit_grading import cli as assignment_cli
@@ -82,6 +82,20 @@ def test_what_a_mistake_costs(wrong):
     said = play(assemble(master, answers, 5))
     opens = [said[name] for name in master.ids("check")]
     assert any(isinstance(x, Exception) or ": not " in x for x in opens), "no open check noticed"
+
+
+@pytest.mark.later
+@pytest.mark.parametrize(("answer", "below"), IN_ANOTHER_TYPE)
+def test_a_right_value_in_another_type_is_right(answer, below):
+    master = master_of(int(answer[1]))
+    answers = solutions(master)
+    answers[answer] += f"\n\n{below}"
+    assert lost(master, answers, 5) == set()
+    said = play(assemble(master, answers, 5))
+    wrong = [
+        x for x in map(said.get, master.ids("check")) if not isinstance(x, str) or ": not " in x
+    ]
+    assert not wrong
 
 
 @pytest.mark.parametrize("number", NUMBERS)

@@ -53,6 +53,11 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
             "batch = min(batch_size, num_samples - start)",
             "batch = batch_size",
         ),
+        "the header of a full batch for all": (
+            "def epoch_bill(n, batch, cut):\n"
+            "    full = len(flt.pack({'h': torch.zeros(batch, cut)})) - 4 * batch * cut\n"
+            "    one = 4 * n * cut + full * -(-n // batch)\n    return one, one"
+        ),
         "a header of 12 bytes, always": (
             "def epoch_bill(n, batch, cut):\n    one = 4 * n * cut + 12 * -(-n // batch)\n"
             "    return one, one"
@@ -104,11 +109,20 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
         ),
     },
     ("a3-local", "a3-local-check"): {
+        "a mean over samples alone": ("** 2).mean()", "** 2).sum(1).mean()"),
         "start minus end": ("local[name] - model[name]", "model[name] - local[name]"),
         "one step": ("range(steps)", "range(1)"),
         "the end itself": ("local[name] - model[name]", "local[name]"),
     },
     ("a3-arrivals", "a3-arrivals-check"): {
+        "who is late, in the order of the dict": (
+            "names[wait_for:], end",
+            "[n for n in seconds if n in names[wait_for:]], end",
+        ),
+        "who is in time, in the order of the dict": (
+            "return names[:wait_for],",
+            "return [n for n in seconds if n in names[:wait_for]],",
+        ),
         "never is late": ("if when < math.inf", ""),
         "by name": ("names[:wait_for]", "sorted(names[:wait_for])"),
         "the last one counts": ("order[min(wait_for, len(order)) - 1][0]", "order[-1][0]"),
@@ -330,3 +344,36 @@ WRONG = [
     for (answer, lost), mistakes in _MISTAKES.items()
     for name, source in mistakes.items()
 ]
+
+_IN_ANOTHER_TYPE = {
+    ("a3-mean", "weighted_mean"): [
+        "{k: v.numpy() for k, v in r.items()}",
+        "{k: v.double() for k, v in reversed(r.items())}",
+    ],
+    ("a3-local", "local_update"): [
+        "{k: v.numpy() for k, v in r.items()}",
+        "{k: v.double() for k, v in reversed(r.items())}",
+    ],
+    ("a3-arrivals", "arrivals"): [
+        "(tuple(r[0]), tuple(r[1]), r[2])",
+        "[*r]",
+    ],
+    ("a3-shares", "shares"): ["tuple(r)", "torch.tensor(r)"],
+    ("a4-encode", "encode"): ["bytearray(r)", "list(r)"],
+    ("a4-decode", "decode"): ["r.numpy()", "r.double()", "r.tolist()"],
+    ("a5-top-k", "top_k"): ["r.numpy()", "r.double()"],
+    ("a5-masked-mean", "masked_mean"): ["r.numpy()", "r.tolist()", "r.double()"],
+    ("a6-hide", "hide"): ["r.astype(float)", "r.tolist()"],
+    ("a6-total", "total"): ["r.astype(float)", "r.tolist()"],
+    ("a6-mean", "mean_of"): ["r.tolist()", "r.astype('float32')"],
+    ("a7-windows", "windows"): ["(r[0].numpy(), r[1].numpy())", "[r[0].tolist(), r[1].tolist()]"],
+    ("a7-bigram", "bigram"): ["r.float()", "r.numpy()"],
+    ("a8-pack", "pack"): ["bytearray(r)", "list(r)"],
+    ("a8-unpack", "unpack"): ["r.numpy()", "r.float()", "r.tolist()"],
+}
+IN_ANOTHER_TYPE = [
+    (answer, f"{name} = (lambda f: lambda *a: (lambda r: {value})(f(*a)))({name})")
+    for (answer, name), values in _IN_ANOTHER_TYPE.items()
+    for value in values
+]
+"""Right values in another type: what is written below the solution of an answer."""
