@@ -10,7 +10,9 @@ from .data.batches import Batches as Batches
 from .data.datasets import load as load
 from .evaluation import evaluate as evaluate
 from .evaluation import forward as forward
+from .federated.client import Local as Local
 from .federated.rounds import fedavg as fedavg
+from .federated.server import Server as Server
 from .history import History as History
 from .history import evaluated as evaluated
 from .models import splitnn_mlp as splitnn_mlp

@@ -291,9 +291,10 @@ class Party:
     def weights(self) -> Tree:
         """This party's part of the model with its buffers, e.g. to send it to another party.
 
-        The tensors are the module's own, not copies: they change with the next training step.
+        The tensors are the module's own, not copies: they change with the next training step. Names
+        are those without `torch.compile`.
         """
-        return self.module.state_dict()
+        return getattr(self.module, "_orig_mod", self.module).state_dict()
 
     def load_weights(self, weights: Tree) -> None:
         """Replace this party's part of the model by ``weights``, whose values are copied.
@@ -301,12 +302,12 @@ class Party:
         The optimizer keeps its state. Raises RuntimeError, as torch does, if names or shapes differ
         from those of `weights`.
         """
-        self.module.load_state_dict(weights)
+        getattr(self.module, "_orig_mod", self.module).load_state_dict(weights)
 
     def state_dict(self) -> dict[str, Any]:
         """All that this party needs to go on later: its weights and its optimizer's state."""
         optimizer = None if self.optimizer is None else self.optimizer.state_dict()
-        return {"name": self.name, "module": self.module.state_dict(), "optimizer": optimizer}
+        return {"name": self.name, "module": self.weights(), "optimizer": optimizer}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved `state_dict` of the same party."""
@@ -315,7 +316,7 @@ class Party:
                 f"this is {self.name!r}, the saved state is {state['name']!r}'s: give the parties "
                 "in the order in which they were saved"
             )
-        self.module.load_state_dict(state["module"])
+        self.load_weights(state["module"])
         if self.optimizer is not None:
             self.optimizer.load_state_dict(state["optimizer"])
             check_optimizer_state(self.optimizer)

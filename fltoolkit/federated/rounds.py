@@ -5,6 +5,8 @@ client does alone (client.py), how long it takes and what comes late (clock.py),
 averaged (means.py), how the model moves (server.py). Notebook 04 derives it.
 """
 
+from __future__ import annotations  # `help(fedavg)` shows the names of types
+
 import math
 import warnings
 from collections.abc import Iterator, Sequence
@@ -46,7 +48,7 @@ def fedavg(
     rounds: int | range,
     cohort: int,
     local: Local,
-    server: Server = Server(),
+    server: Server | None = None,
     seed: int = 0,
 ) -> Iterator[Record]:
     """Federated averaging (McMahan et al. 2017, arXiv 1602.05629, alg. 1); one record per round.
@@ -95,8 +97,10 @@ def fedavg(
     2 102 102
     2 204 204
     """
+    server = Server() if server is None else server
     if not isinstance(server, Server):
         raise TypeError(f"server={server!r}: give what it does as one value, Server(mean=...)")
+    model = getattr(model, "_orig_mod", model)  # of torch.compile: the names of the weights
     workers = Workers(model, as_fleet(clients), local, seed, server.name)
     rounds = to_come("rounds", rounds)
     _check(workers, channel, cohort, server)
@@ -202,7 +206,7 @@ def interval_averaging(
     *,
     num_averages: int | range,
     local: Local,
-    server: Server = Server(),
+    server: Server | None = None,
     seed: int = 0,
 ) -> Iterator[Record]:
     """Average the weights of all replicas every ``local.steps`` steps.

@@ -1,6 +1,7 @@
 """Federated averaging: what it equals, who counts when, whose residual it is, what it costs."""
 
 import copy
+import inspect
 import json
 import math
 import warnings
@@ -35,7 +36,7 @@ from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.server import check_optimizer
 from fltoolkit.federated.workers import client_seed
 from fltoolkit.models import mcmahan_cnn, seeded
-from fltoolkit.party import SGD, TrainingWarning
+from fltoolkit.party import SGD, Party, TrainingWarning
 from fltoolkit.wire import pack
 from fltoolkit_research.codecs import Difference, Rotate
 
@@ -622,3 +623,24 @@ def test_clients_in_turn_are_all_at_once(monkeypatch):
         weights = {name: tensor.tolist() for name, tensor in model.state_dict().items()}
         found.append((records, weights, sorted(channel.transfers)))
     assert found[0] == found[1] == found[2]
+
+
+def test_help_and_compiled_models_have_plain_names():
+    signature = str(inspect.signature(fedavg))
+    assert "server: 'Server | None' = None" in signature
+    assert " at 0x" not in signature
+    model = nn.Sequential(nn.Linear(4, 2), nn.LogSoftmax(dim=1))
+    compiled = torch.compile(model, backend="eager")  # only its name matters here
+    x, y, channel = torch.randn(8, 4), torch.randint(2, (8,)), Channel()
+    local, seen = Local(batch_size=4, lr=0.1, epochs=1), []
+    channel.cross = lambda link, tree, cross=channel.cross: (seen.extend(tree), cross(link, tree))[
+        1
+    ]
+    before = model[0].weight.clone()
+    list(fedavg(compiled, {"ann": (x, y)}, channel, rounds=1, cohort=1, local=local))
+    assert set(seen) == {"0.weight", "0.bias"}
+    assert not torch.equal(model[0].weight, before)
+    party = Party("ann", compiled)
+    assert list(party.weights()) == ["0.weight", "0.bias"]
+    Party("ben", nn.Sequential(nn.Linear(4, 2), nn.LogSoftmax(dim=1))).load_weights(party.weights())
+    party.load_state_dict(party.state_dict())
