@@ -1,11 +1,13 @@
-"""The sentences of README that hold measured numbers, made from stored results.
+"""README's table, and the headlines at the end of docs/results.md, made from stored results.
 
-    python -m experiments.readme    # prints each of them; a test finds them in README.md
+    python -m experiments.readme            # prints both; tests find them in README and on the page
+    python -m experiments.readme --write    # puts the table into README
 
 In brackets stands the 95 % interval of the mean by Student's t, of differences that are paired by
 seed. "Times the data" are the bytes sent, divided by the training samples compressed without loss.
 """
 
+import argparse
 from collections.abc import Iterator
 from statistics import mean
 
@@ -21,19 +23,47 @@ from experiments.language.task import Task as LanguageTask
 from experiments.leakage import settings as leakage
 from experiments.leakage.__main__ import RESULTS as LEAKS
 from experiments.leakage.report import rows_of as leakage_rows_of
-from experiments.null_rows import ALONE, ONE_BIT, data_nbytes
+from experiments.null_rows import ALONE, ONE_BIT, data_nbytes, megabytes
+from experiments.null_rows import times as times_cell
 from experiments.pareto import report as pareto_report
-from experiments.runs import Runs, differences, factor_of, mean_nbytes, nats_above, read, rows_of
+from experiments.runs import (
+    DOCS,
+    Runs,
+    accuracies,
+    differences,
+    factor_of,
+    mean_nbytes,
+    nats_above,
+    read,
+    rows_of,
+    write_between,
+)
+from experiments.tables import markdown
 from fltoolkit_research.intervals import mean_ci
 
-__all__ = ["phrases"]
+__all__ = ["phrases", "table"]
+
+README = DOCS.parent / "README.md"
+BEGIN, END = "<!-- begin: printed by experiments.readme --write -->", "<!-- end: printed -->"
+ROWS = {
+    ALONE: "each owner alone, nothing is sent",
+    ONE_BIT: "[send the data](docs/send_the_data.md), in 1 bit per pixel",
+    "one sum, 504 features, 8 bits": "[one sum](docs/one_sum.md), 504 features, 8 bits",
+    "one sum, 504 features, 12 bits, under a secure sum": "the same under a secure sum, 12 bits",
+    "one sum, 1,026 features, 8 bits": "one sum, 1,026 features, 8 bits",
+    "3 bits + EF both ways": "[averaging](docs/fedavg_results.md), 3 bits in both directions",
+    "FedAvg, float32": "averaging, float32",
+    "delta-coded cache, 2 bits": "[split](docs/async_states.md), 2 bits at the cut",
+    "SplitNN, float32": "split, float32",
+}
+"""Rows of the main table, and what they are called in README."""
 
 LONGER = "Muon, H = 10, 2 bits, 1,800 steps"
 LONGEST = "Muon, H = 65, 2 bits, 5,400 steps"
 
 
 def phrases() -> Iterator[str]:
-    """Each phrase as README has it, apart from line breaks and stars."""
+    """Each phrase as docs/results.md has it, apart from line breaks and stars."""
     yield from first_screen()
     yield from reconstructed()
     yield from split_images()
@@ -165,10 +195,26 @@ def one_axis() -> Iterator[str]:
     yield f"{words(stc)[2]} times the data on MNIST"
 
 
+def table() -> str:
+    """README's table: what ten owners of MNIST can do, the cheapest first in each half."""
+    found = pareto_report.ends_of(pareto_report.parts_of(pareto_report.read_kept())["mnist", "IID"])
+    lines = []
+    for name, words in ROWS.items():
+        runs = found[name]
+        sent = mean_nbytes(runs)
+        factor = times_cell(sent, "mnist")
+        lines.append([words, accuracies(runs), megabytes(sent), factor])
+    return markdown("what | accuracy [%] | MB sent | times the data", lines)
+
+
 def main() -> None:
-    """Print them."""
-    for phrase in phrases():
-        print(phrase)
+    """Print table and sentences, or write the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--write", action="store_true", help="put the table into README")
+    if parser.parse_args().write:
+        write_between(README, BEGIN, END, table())
+        return
+    print(table(), *phrases(), sep="\n")
 
 
 if __name__ == "__main__":

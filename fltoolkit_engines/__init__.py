@@ -1,6 +1,7 @@
 """Engines run the same parties in several processes or on several machines.
 
     remote              stand-ins for parties and gates that live in another process
+    ddp_hook            bytes and codecs of DistributedDataParallel, in a script that you have
     torch_distributed   parties in one process or several, over gloo (`_peers`: the envelopes)
     flower              federated averaging over Flower
     syft                datasites of PySyft: data that stay with their owner

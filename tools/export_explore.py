@@ -56,7 +56,7 @@ from fltoolkit_course import plots as course_plots
 from fltoolkit_course.panels import compare_bytes
 from fltoolkit_course.plots.codec_report import draw_report
 from fltoolkit_course.plots.drawing import Area, Axis, Frame, Graphic, chart, symbol
-from fltoolkit_research import NULL_MODELS, Experiment, pooled, sizes_of
+from fltoolkit_research import NULL_MODELS, Experiment, pooled, secrecy, sizes_of
 from fltoolkit_research import codecs as more_codecs
 from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.intervals import interval
@@ -247,7 +247,8 @@ def short(text: str) -> str:
         def visit_Call(self, node: ast.Call) -> ast.Call:
             self.generic_visit(node)
             name = ast.unparse(node.func)
-            rooms = (codecs, more_codecs, gates, own_gates, pooled, *pareto_report.MODULES)
+            ours = (codecs, more_codecs, gates, pooled, secrecy)
+            rooms = (*ours, own_gates, *pareto_report.MODULES)
             known = inspect.signature(next(getattr(r, name) for r in rooms if hasattr(r, name)))
             node.keywords = [
                 each

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from experiments import readme
+
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("results", "language_results", "async_states", "fedavg_results", "newer_methods")
 NUMBER = r"[-+]?\d+(?:\.\d+)?"
@@ -44,7 +46,7 @@ def lacking(prose: str, printed: str) -> list[Interval]:
 @pytest.mark.parametrize("page", PAGES)
 def test_each_interval_of_a_sentence_is_printed(page: str) -> None:
     texts = {name: parts((DOCS / f"{name}.md").read_text("utf-8")) for name in (*PAGES, "audit")}
-    printed = "\n".join(text for text, _ in texts.values())
+    printed = "\n".join([*(text for text, _ in texts.values()), *readme.phrases()])
     assert not lacking(texts[page][1], printed)
 
 

@@ -1,0 +1,88 @@
+"""The hook for DistributedDataParallel: real messages, equal gradients, bytes counted."""
+
+import copy
+import socket
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as processes
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from fltoolkit import Channel
+from fltoolkit.codecs import Entropy, ErrorFeedback, Pipeline, Quantize, TopK
+from fltoolkit.models import seeded
+from fltoolkit_engines.ddp_hook import metered
+
+pytestmark = pytest.mark.slow
+STEPS, SIZE = 15, 2
+CODECS = {
+    "nothing": {},
+    "few": {"update": ErrorFeedback(Pipeline(TopK(0.1), Quantize(8), Entropy()))},
+}
+
+
+def batches(rank):
+    draw = torch.Generator().manual_seed(rank)
+    for _ in range(STEPS):
+        x = torch.randn(16, 20, generator=draw)
+        yield x, (x.sum(1) > 0).long()
+
+
+def train(rank, port, folder):
+    where = f"tcp://127.0.0.1:{port}"
+    dist.init_process_group("gloo", init_method=where, rank=rank, world_size=SIZE)
+    with seeded(0):
+        first = nn.Sequential(nn.Linear(20, 30), nn.ReLU(), nn.Linear(30, 2))
+    out = {}
+    for name, codecs in [("torch", None), *CODECS.items()]:
+        model = DistributedDataParallel(copy.deepcopy(first), bucket_cap_mb=1e-3)
+        channel = Channel(codecs)
+        if codecs is not None:
+            model.register_comm_hook(None, metered(channel))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        for x, y in batches(rank):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+        weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+        out[name] = weights, float(loss), channel.step, [tuple(t) for t in channel.transfers]
+    torch.save(out, folder / f"{rank}.pt")
+    dist.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ddp")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    processes.spawn(train, (port, folder), nprocs=SIZE)
+    return [torch.load(folder / f"{rank}.pt") for rank in range(SIZE)]
+
+
+def test_without_a_codec_it_is_torchs_own_mean(ranks):
+    for one in ranks:
+        assert torch.allclose(one["nothing"][0], one["torch"][0], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_all_processes_hold_the_same_weights_and_the_same_ledger(ranks, name):
+    (one, loss, step, sent), (other, _, _, also) = (each[name] for each in ranks)
+    assert torch.equal(one, other)
+    assert sent == also
+    assert step == STEPS
+    assert loss < 0.6
+    assert {(t[1], t[2], t[3]) for t in sent} == {
+        ("rank 0", "rank 1", "update"),
+        ("rank 1", "rank 0", "update"),
+    }
+
+
+def test_what_is_counted(ranks):
+    plain, few = (sum(t[4] for t in ranks[0][name][3]) for name in CODECS)
+    values = 20 * 30 + 30 + 30 * 2 + 2
+    assert 0 < plain - 2 * STEPS * 4 * values < 2 * STEPS * 4 * 16  # headers of at most 4 buckets
+    assert few < plain / 8
