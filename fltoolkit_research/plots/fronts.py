@@ -43,11 +43,11 @@ SHAPES = {
     "split_async": SILENT,
     "splitfed": AVERAGED,
     "fedavg": FEDERATED,
-    **dict.fromkeys(("pooled", "alone", "nothing"), NULL),
+    **dict.fromkeys(("pooled", "one_sum", "alone", "nothing"), NULL),
 }
 """Mark and colour of the package's protocols; other protocols have those of `OTHER`."""
 MARK_WORDS = {"o": "split", "D": "split, silent at times", "^": "SplitFed", "s": "federated"}
-MARK_WORDS |= {"X": "the data sent, or owners alone", "P": "a protocol of one's own"}
+MARK_WORDS |= {"X": "no training together", "P": "a protocol of one's own"}
 FILLED = "filled: better than all with fewer bytes"
 LINE_WORDS = "the best that any training had reached by then"
 INTERVALS = "bars, band: 95 % intervals of means"

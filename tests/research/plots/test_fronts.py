@@ -70,7 +70,7 @@ def test_the_legend_has_one_order(results):
     backwards = research_plots.pareto(results[::-1])
     words = [text.get_text() for text in ax.get_legend().get_texts()]
     kinds = ["split", "split, silent at times", "SplitFed", "federated"]
-    nulls = "the data sent, or owners alone"
+    nulls = "no training together"
     assert words == [*kinds, nulls, LINE_WORDS, INTERVALS]
     assert words == [text.get_text() for text in backwards.get_legend().get_texts()]
 
