@@ -26,7 +26,7 @@ __all__ = ["compare_command", "report_command", "run_command", "sweep_command"]
 PROTOCOL_LINES = """\
   split, relay, splitfed, split_async: a network is cut
   fedavg: whole networks are averaged
-  pooled, alone, nothing: send the data, one owner alone, nobody trains (to compare with)
+  pooled, one_sum, alone, nothing: send the data, a sum of features, one owner alone, nobody trains
 """
 """As text, so that --help imports nothing; a test compares it with the protocols that there are."""
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fltoolkit.models import seeded
 from fltoolkit.shapes import Float, Int, Int64
 
-__all__ = ["generate", "gpt", "random_filters"]
+__all__ = ["generate", "gpt", "random_filters", "random_layer"]
 
 
 def gpt(
@@ -203,20 +203,43 @@ def random_filters(
         filters = _smooth(torch.randn(num_filters, channels, size, size))
         noise = torch.randn(4000, *shape)
         head = nn.Linear(num_features, num_classes)
+        convolution = nn.Conv2d(channels, num_filters, size, padding=size // 2, bias=False)
     noise = _smooth(_smooth(noise))
-    convolution = nn.Conv2d(channels, num_filters, size, padding=size // 2, bias=False)
-    whitening = nn.Linear(num_features, num_features)
-    pooled = nn.Sequential(convolution, nn.ReLU(), nn.AdaptiveMaxPool2d(3), nn.Flatten())
     with torch.no_grad():
         convolution.weight.copy_(filters / filters.flatten(1).norm(dim=1)[:, None, None, None])
-        z = pooled(noise / noise.std()).double()
-        values, vectors = torch.linalg.eigh(torch.cov(z.T))
-        weight = vectors / (values + 0.01 * values.mean()).sqrt() @ vectors.T
-        whitening.weight.copy_(weight)
-        whitening.bias.copy_(-weight @ z.mean(0))
-    for p in (*pooled.parameters(), *whitening.parameters()):
+    pooled = nn.Sequential(convolution, nn.ReLU(), nn.AdaptiveMaxPool2d(3), nn.Flatten())
+    return _whitened(pooled, noise / noise.std(), head)
+
+
+def random_layer(
+    num_columns: int, num_features: int, *, num_classes: int = 2, seed: int
+) -> nn.Sequential:
+    """As `random_filters`, for the rows of a table: ``model[:3]`` and ``model[3:]``.
+
+    The features are a random linear layer with ReLU, whitened for standard normal rows.
+
+    >>> random_layer(5, 20, seed=0)(torch.zeros(3, 5)).shape
+    torch.Size([3, 2])
+    """
+    with seeded(seed):
+        layer, head = nn.Linear(num_columns, num_features), nn.Linear(num_features, num_classes)
+        noise = torch.randn(4000, num_columns)
+    return _whitened(nn.Sequential(layer, nn.ReLU()), noise, head)
+
+
+@torch.no_grad()
+def _whitened(features: nn.Sequential, noise: Tensor, head: nn.Linear) -> nn.Sequential:
+    """Frozen features that are white for the noise, then the head and log-probabilities."""
+    z = features(noise).double()
+    values, vectors = torch.linalg.eigh(torch.cov(z.T))
+    weight = vectors / (values + 0.01 * values.mean()).sqrt() @ vectors.T
+    with seeded(0):  # draws nothing from the global generator
+        whitening = nn.Linear(len(weight), len(weight))
+    whitening.weight.copy_(weight)
+    whitening.bias.copy_(-weight @ z.mean(0))
+    for p in (*features.parameters(), *whitening.parameters()):
         p.requires_grad_(False)
-    return nn.Sequential(*pooled, whitening, head, nn.LogSoftmax(dim=1))
+    return nn.Sequential(*features, whitening, head, nn.LogSoftmax(dim=1))
 
 
 def _smooth(pictures: Float[Tensor, "n channels h w"]) -> Float[Tensor, "n channels h w"]:

@@ -128,7 +128,9 @@ def test_sums_of_parts_add_up():
 
 
 def test_features_are_frozen_repeatable_and_white_for_noise():
+    state = torch.get_rng_state()
     model, again = (random_filters((1, 8, 8), 6, seed=3) for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), state)
     assert all(
         torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True)
     )

@@ -1,0 +1,102 @@
+"""Whether to train together: what is read of a table, and the answer."""
+
+import csv
+import re
+
+import pytest
+import torch
+
+from fltoolkit_research import decide as deciding
+from fltoolkit_research.decide import ALONE, AVERAGE, SEND, SUM, decide, main, read_table, split_of
+
+
+def written(path, rows, delimiter=","):
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        csv.writer(file, delimiter=delimiter).writerows(rows)
+    return path
+
+
+def made(count=240, owners=8, columns=4, noise=False):
+    """Rows whose label is the side of a plane, or a coin."""
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(count, columns, generator=draw)
+    y = torch.randint(2, (count,), generator=draw) if noise else (x.sum(1) > 0).long()
+    names = [*"abcdefghijklmnop"[:columns], "who", "sick"]
+    rows = zip(x.tolist(), y.tolist(), strict=True)
+    return [names, *([*each, k % owners, sick] for k, (each, sick) in enumerate(rows))]
+
+
+def test_columns_of_every_kind_are_read(tmp_path):
+    rows = [["age", "sex", "name", "who", "sick"]]
+    rows += [[20 + k, "mf"[k % 2], f"n{k}", f"c{k % 3}", "yn"[k % 2]] for k in range(30)]
+    rows[3][0] = "NA"
+    for delimiter in ",;\t":
+        table = read_table(written(tmp_path / "t.csv", rows, delimiter), "who", "sick")
+        assert table.x.shape == (30, 4)  # age, a mark where it is empty, and two sexes
+        assert table.x[2, 0].isnan()
+        assert table.x[2, 1] == 1
+        assert table.classes == ["n", "y"]
+        assert table.owners[:3] == ["c0", "c1", "c2"]
+        assert "'age' is empty in 1 rows" in " ".join(table.notes)
+        assert "'name' holds 30 different texts: it is left out" in " ".join(table.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda rows: rows[0].__setitem__(4, "whose"), "no column 'who'; the columns are a, b"),
+        (lambda rows: rows[5].__setitem__(4, " "), "line 6: 'who' or 'sick' is empty"),
+        (lambda rows: [r.__setitem__(4, "x") for r in rows[1:]], "'who' has one value, 'x'"),
+        (lambda rows: [r.__setitem__(5, 1) for r in rows[1:]], "'sick' has 1 different values"),
+        (lambda rows: [r.__setitem__(5, r[0]) for r in rows[1:]], "cut into classes first"),
+        (lambda rows: rows[2].__setitem__(0, "inf"), "'a' holds an infinite number"),
+        (lambda rows: rows.clear(), "no column 'who'"),
+    ],
+)
+def test_what_cannot_be_read_says_what_to_do(tmp_path, change, words):
+    rows = made()
+    change(rows)
+    path = written(tmp_path / "t.csv", rows)
+    with pytest.raises(ValueError, match=words):
+        read_table(path, "who", "sick")
+
+
+def test_the_test_is_on_owners_nobody_trained_on(tmp_path):
+    table = read_table(written(tmp_path / "t.csv", made()), "who", "sick")
+    split = split_of(table, seed=0)
+    assert len(split.owners) == 6
+    assert len(split.y_test) == 60
+    trained = torch.cat([x for x, _ in split.owners.values()])
+    assert torch.allclose(trained.mean(0), torch.zeros(4), atol=1e-5)
+    few = read_table(written(tmp_path / "t.csv", made(owners=3)), "who", "sick")
+    assert len(split_of(few, seed=0).owners) == 3
+
+
+def scores(**means):
+    return {name: {s: value + s / 1000 for s in range(4)} for name, value in means.items()}
+
+
+@pytest.mark.parametrize(
+    ("sums", "averaged", "answer"),
+    [(0.61, 0.60, "don't"), (0.9, 0.9, "sum"), (0.7, 0.9, "average"), (0.61, 0.9, "average")],
+)
+def test_the_answer_follows_from_scores_and_bytes(sums, averaged, answer):
+    found = {ALONE: 0.62, SEND: 0.9, SUM: sums, AVERAGE: averaged}
+    nbytes = {ALONE: 0.0, SEND: 10.0, SUM: 30.0, AVERAGE: 90.0}
+    word, words = deciding._answer(scores(**found), nbytes)
+    assert word == answer
+    assert ("from 3.0 times the rows on" in words) == (answer == "sum")
+
+
+@pytest.mark.later
+def test_a_table_with_nothing_in_it_and_one_with_a_plane(tmp_path, capsys):
+    table = read_table(written(tmp_path / "t.csv", made(noise=True)), "who", "sick")
+    assert decide(table, seeds=range(3)).answer == "don't"
+    path = written(tmp_path / "t.csv", made(320, owners=32, columns=14))
+    assert main([str(path), "--owner", "who", "--label", "sick", "--seeds", "3"]) == 0
+    said = capsys.readouterr().out
+    assert "32 owners, 2 classes. Tested on owners nobody trained on" in said
+    assert re.search(r"If the rows must stay with their owners: (sum|average)\.", said)
+    assert "one sum" in said
+    with pytest.raises(ValueError, match="--seeds 1"):
+        main([str(path), "--owner", "who", "--label", "sick", "--seeds", "1"])
