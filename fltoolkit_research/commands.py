@@ -1,4 +1,4 @@
-"""The subcommands for experiments: run, sweep, compare, report.
+"""The subcommands for experiments: run, sweep, compare, report; and decide.
 
 Here: their arguments and what they print. Not here: the table of commands (cli). Each
 command is a few lines around functions that scripts can call, too.
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fltoolkit_research.experiment import Experiment
 
-__all__ = ["compare_command", "report_command", "run_command", "sweep_command"]
+__all__ = ["compare_command", "decide_command", "report_command", "run_command", "sweep_command"]
 
 PROTOCOL_LINES = """\
   split, relay, splitfed, split_async: a network is cut
@@ -182,6 +182,25 @@ def report_command(arguments: Sequence[str]) -> int:
 
 
 # ------------------------------------------------------------------------------------- arguments
+
+
+def decide_command(arguments: Sequence[str]) -> int:
+    """Measure on a table of one's own whether its owners should train together."""
+    parser = _parser(
+        "decide",
+        "Should the owners of a table train together? Each owner alone, the data sent, one sum\n"
+        "and averaging are measured on it. docs/decide.md explains the answer.",
+        "\n  fltoolkit decide patients.csv --owner clinic --label outcome\n",
+    )
+    parser.add_argument("table", type=Path, help="comma separated values with a line of names")
+    parser.add_argument("--owner", required=True, help="the column that says whose a row is")
+    parser.add_argument("--label", required=True, help="the column that is to be predicted")
+    parser.add_argument("--seeds", type=int, default=5, help="draws of the test (default: 5)")
+    args = parser.parse_args(arguments)
+    from fltoolkit_research.decide import tell
+
+    tell(args.table, args.owner, args.label, args.seeds)
+    return 0
 
 
 def _parser(name: str, description: str, examples: str) -> argparse.ArgumentParser:

@@ -6,7 +6,6 @@ Here: reading a table, the ways to learn from it that are compared, and the answ
 here: columns at different owners, and what an attacker reads (`fltoolkit_research.leakage`).
 """
 
-import argparse
 import copy
 import csv
 import math
@@ -263,23 +262,17 @@ def _answer(scores: dict[str, dict[int, float]], nbytes: dict[str, float]) -> tu
     return "sum" if chosen == SUM else "average", words
 
 
-def main(arguments: Sequence[str]) -> int:
-    """The command."""
-    parser = argparse.ArgumentParser(prog="fltoolkit decide", description=(__doc__ or "")[:78])
-    parser.add_argument("table", help="a file of comma separated values with a line of names")
-    parser.add_argument("--owner", required=True, help="the column that says whose a row is")
-    parser.add_argument("--label", required=True, help="the column that is to be predicted")
-    parser.add_argument("--seeds", type=int, default=5, help="draws (default: 5)")
-    args = parser.parse_args(arguments)
-    if args.seeds < 2:
-        raise ValueError(f"--seeds {args.seeds}: at least 2, for an interval")
-    table = read_table(args.table, args.owner, args.label)
+def tell(path: str | Path, owner: str, label: str, num_seeds: int = 5) -> None:
+    """Print what was read of a file, the scores and bytes of all ways, and the answer."""
+    if num_seeds < 2:
+        raise ValueError(f"{num_seeds} seeds: at least 2, for an interval")
+    table = read_table(path, owner, label)
     print(*table.notes, sep="\n")
     owners = len(set(table.owners))
     whose = "owners nobody trained on" if owners >= LEAST_OWNERS else "rows of the same owners"
     what = "area under the ROC curve" if len(table.classes) == 2 else "accuracy"
     print(f"{owners} owners, {len(table.classes)} classes. Tested on {whose}: {what} [%]\n")
-    found = decide(table, seeds=range(args.seeds))
+    found = decide(table, seeds=range(num_seeds))
     data = found.nbytes[SEND]
     print(f"{'':20}{'score [%]':>26}{'kB sent':>12}{'times the data':>16}")
     for name, each in found.scores.items():
@@ -290,4 +283,3 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{name:20}{score:>26}{kb:>12,.1f}{times:>16,.1f}")
     print(f"\nIf the rows must stay with their owners: {found.answer}.\n{found.words}.")
     print("One owner's sum tells who is in it: use a secure sum (docs/one_sum.md).")
-    return 0

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from fltoolkit_research import decide as deciding
-from fltoolkit_research.decide import ALONE, AVERAGE, SEND, SUM, decide, main, read_table, split_of
+from fltoolkit_research.commands import decide_command as main
+from fltoolkit_research.decide import ALONE, AVERAGE, SEND, SUM, decide, read_table, split_of
 
 
 def written(path, rows, delimiter=","):
@@ -98,5 +99,5 @@ def test_a_table_with_nothing_in_it_and_one_with_a_plane(tmp_path, capsys):
     assert "32 owners, 2 classes. Tested on owners nobody trained on" in said
     assert re.search(r"If the rows must stay with their owners: (sum|average)\.", said)
     assert "one sum" in said
-    with pytest.raises(ValueError, match="--seeds 1"):
+    with pytest.raises(ValueError, match="1 seeds"):
         main([str(path), "--owner", "who", "--label", "sick", "--seeds", "1"])
