@@ -22,7 +22,7 @@ def digits_by_writer(draw: int = 0, *, unseen: bool = True, num_test: int = 3) -
 
     >>> strangers = digits_by_writer(draw=0)
     >>> strangers, len(strangers.owners.unique())
-    (Dataset(digits: 1,411 train, 386 test, x 1×8×8, 10 classes), 11)
+    (Dataset(digits: 1,427 train, 370 test, x 1×8×8, 10 classes), 11)
     """
     if not 0 < num_test < NUM_WRITERS:
         raise ValueError(f"num_test={num_test}: must be 1 to {NUM_WRITERS - 1} of the writers")
