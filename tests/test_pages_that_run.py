@@ -7,7 +7,12 @@ from pages import run_page, with_accuracies_of
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "images", "num_texts"),
-    [("federated", 360, 8), ("split_extras", None, 3), ("one_sum", None, 1)],
+    [
+        ("federated", 360, 8),
+        ("split_extras", None, 3),
+        ("one_sum", None, 1),
+        ("coming_from", None, 5),
+    ],
 )
 def test_the_page_prints_what_it_says(name, images, num_texts, capsys):
     if name == "federated":
