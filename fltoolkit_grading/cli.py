@@ -169,7 +169,7 @@ def _grade(args: argparse.Namespace) -> int:
     if any(task.manual for task in master.tasks):
         say(f"open questions: write points into {args.out}/by_hand.csv and run this again")
     if unknown:
-        say(f"! in {args.out}/by_hand.csv, but without a submission:", ", ".join(unknown))
+        say(f"! in by_hand.csv or changed.csv of {args.out}, without a submission:", *unknown)
     return 0
 
 

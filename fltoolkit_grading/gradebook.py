@@ -34,8 +34,11 @@ _FOR_STUDENTS = (  # notes that begin like this are for the student, others for 
     "not answered",
     "wrong kernel",
     "edited check",
+    "changed by hand",
     UNFENCED,
 )
+LATE = "late"
+"""Written in place of a task: points that are taken off the total, a number below 0."""
 _STYLE = """<meta charset="utf-8"><style>
 body{font:16px/1.5 system-ui,sans-serif;max-width:48em;margin:2em auto;padding:0 1em}
 pre{background:#f4f4f4;padding:.6em;overflow-x:auto;white-space:pre-wrap}
@@ -70,7 +73,7 @@ def rows(master: Master, results: Iterable[Grade]) -> list[dict[str, Any]]:
 def write(master: Master, results: Sequence[Grade], out: str | Path) -> list[str]:
     """Write gradebook.csv and .json, feedback/, summary.html and the sheet for hand grading.
 
-    Returns the names that have points in that sheet but no submission.
+    Returns the names that have points in that sheet, or in changed.csv, but no submission.
 
     >>> import tempfile
     >>> out = Path(tempfile.mkdtemp())
@@ -82,6 +85,7 @@ def write(master: Master, results: Sequence[Grade], out: str | Path) -> list[str
     out = Path(out)
     (out / "feedback").mkdir(parents=True, exist_ok=True)
     unknown = add_manual(master, results, out / "by_hand.csv")
+    unknown += overrule(master, results, out / "changed.csv")
     table = rows(master, results)
     write_whole(out / "gradebook.json", json.dumps(table, indent=1))
     _write_csv(out / "gradebook.csv", list(table[0]) if table else ["student"], table)
@@ -155,6 +159,43 @@ def add_manual(master: Master, results: Iterable[Grade], path: Path) -> list[str
         result.total = sum(result.points.values())
     _write_csv(path, header, sheet.values(), delimiter)
     return sorted(name for name in unknown if any(sheet[name].get(t.id) for t in questions))
+
+
+def overrule(master: Master, results: Iterable[Grade], path: Path) -> list[str]:
+    """Replace points by those that a person decided, from the file at ``path``, if there is one.
+
+    Each line has a ``student``, a ``task`` (its id in the gradebook), the ``points`` and a
+    ``reason``, which the student's feedback shows. With the task "late" the points, below 0, are
+    taken off the total, which does not sink below 0. The file is only read. Raises ValueError for a
+    line that cannot be right. Returns the names that are not among ``results``.
+    """
+    if not path.exists():
+        return []
+    tasks, there = {task.id: task for task in master.tasks}, {r.student: r for r in results}
+    tasks[LATE] = Exercise(LATE, 1e9, True, LATE, "")
+    off = dict.fromkeys(there, 0.0)
+    unknown = set()
+    for row in _read_csv(path, "student")[1]:
+        line = {name: _unplain(cell).strip() for name, cell in row.items()}
+        who, name, given, reason = (
+            line.get(k, "") for k in ("student", "task", "points", "reason")
+        )
+        where = f"{path}: {given!r} points for {who}"
+        if any(line.values()) and (name not in tasks or not reason):
+            raise ValueError(
+                f"{where}, task {name!r}, reason {reason!r}: each line needs a task, one of "
+                f"{', '.join(tasks)}, and a reason, which the student will read"
+            )
+        if who not in there:
+            unknown |= {who} - {""}
+            continue
+        if name == LATE:
+            off[who] -= _points(given.removeprefix("-"), tasks[LATE], where)
+        else:
+            there[who].points[name] = _points(given, tasks[name], where)
+        there[who].notes.append(f"changed by hand: {tasks[name].title}, {given} points ({reason})")
+        there[who].total = max(sum(there[who].points.values()) + off[who], 0.0)
+    return sorted(unknown)
 
 
 def _read_sheet(path: Path) -> tuple[list[str], dict[str, dict[str, str]], str]:

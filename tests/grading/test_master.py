@@ -443,6 +443,36 @@ def test_points_by_hand_and_no_formulas(tmp_path):
     assert sheet.read_text().splitlines() == ["student,a1-privacy", "'=cmd,1"]
 
 
+def test_a_person_may_change_points_and_the_student_reads_why(tmp_path):
+    def graded(lines):
+        (tmp_path / "changed.csv").write_text(f"student,task,points,reason\n{lines}\n")
+        results = [
+            Grade("ana", {"a1-step-weights": 0.0, "a1-epoch-bill-check": 3.0}, total=3.0),
+            Grade("ben", {"a1-step-weights": 1.0}, total=1.0),
+        ]
+        return results, gradebook.write(master_of(1), results, tmp_path)
+
+    said = 'ana,a1-step-weights,"2,5",too strict\nana,late,-2,two days late\nben,late,5,lost'
+    said += "\nzoe,late,-1,?"
+    for _ in range(2):  # grading again changes nothing
+        (ana, ben), unknown = graded(said)
+        assert (ana.total, ben.total, unknown) == (3.5, 0.0, ["zoe"])
+        assert ana.points["a1-step-weights"] == 2.5
+    page = (tmp_path / "feedback" / "ana.html").read_text()
+    assert "2,5 points (too strict)" in page
+    assert "-2 points (two days late)" in page
+    assert '"total": 3.5' in (tmp_path / "gradebook.json").read_text()
+    assert (tmp_path / "changed.csv").read_text().splitlines()[1:] == said.splitlines()
+    for wrong, words in (
+        ("ana,a1-step,3,why", "one of a1-step-messages"),
+        ("ana,a1-step-weights,3,", "a reason, which the student will read"),
+        ("ana,a1-step-weights,30,why", "from 0 to 3"),
+        ("ana,late,nan,why", "write a number"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            graded(wrong)
+
+
 @pytest.mark.parametrize(
     ("sheet", "total", "after"),
     [
