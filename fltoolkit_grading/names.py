@@ -17,6 +17,7 @@ from fltoolkit_grading.master import AssignmentError
 
 Key = TypeVar("Key")  # what names belong to: a student, or a line of the roster
 _NOTEBOOK = re.compile(r"\.ipynb(\.\w+)?$", re.IGNORECASE)  # browsers append .txt or .json
+_ARCHIVE = re.compile(r"\.zip$", re.IGNORECASE)
 _MOODLE = re.compile(r"([^/]{1,150}?)_(\d{1,12})_assignsubmission_(?:file|onlinetext)(?:_.*)?$")
 _DROPPINGS = (".", "__MACOSX")  # hidden files, and what a Mac puts into archives
 _BLANK = "\u115f\u1160\u2800"  # letters without ink, which Unicode does not count as controls
@@ -26,9 +27,9 @@ def find_submissions(folder: str | Path) -> dict[str, Path]:
     """Students' files by name: ``NAME.ipynb``, or nbgrader's ``NAME/**/*.ipynb``.
 
     Moodle's ``NAME_1234_assignsubmission_file_`` becomes NAME_1234. Of several notebooks in a
-    folder the newest counts, with a note. Nothing that was handed in is left out: a folder with no
-    notebook, an archive or a picture is listed too, and gets a status that says why it cannot be
-    read. If two files could have the same name, a notebook
+    folder the newest counts, with a note; a zip stands for the newest notebook in it. Nothing that
+    was handed in is left out: a folder with no notebook or a picture is listed too, and gets a
+    status that says why it cannot be read. If two files could have the same name, a notebook
     has priority, then a name that needs no change. If two names differ only in case or in letters
     that look alike, both get an addition.
 
@@ -49,7 +50,7 @@ def find_submissions(folder: str | Path) -> dict[str, Path]:
         name = unicodedata.normalize("NFC", path.name)  # a Mac writes ë as two characters
         notebook = _NOTEBOOK.search(name)
         if path.is_dir() and not path.is_symlink():
-            inside = _notebooks_in(path)
+            inside = _notebooks_in(path) or _notebooks_in(path, _ARCHIVE)
             other = not inside
             path = path if other else max(inside, key=_time_of)
         else:
@@ -71,7 +72,9 @@ def find_submissions(folder: str | Path) -> dict[str, Path]:
     return dict(sorted(taken.items()))
 
 
-def _notebooks_in(folder: Path, depth: int = 20, most: int = 10_000) -> list[Path]:
+def _notebooks_in(
+    folder: Path, ending: re.Pattern[str] = _NOTEBOOK, depth: int = 20, most: int = 10_000
+) -> list[Path]:
     """The notebooks in a folder that a student has made; at most ``most`` entries are read."""
     found: list[Path] = []
     todo = [(str(folder), depth)]
@@ -84,7 +87,7 @@ def _notebooks_in(folder: Path, depth: int = 20, most: int = 10_000) -> list[Pat
                     return found
                 if entry.name.startswith(_DROPPINGS):
                     continue
-                if _NOTEBOOK.search(entry.name):
+                if ending.search(entry.name):
                     found.append(Path(entry.path))
                 is_folder = entry.is_dir(follow_symlinks=False)
                 if is_folder and left > 1:

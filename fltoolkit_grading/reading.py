@@ -6,15 +6,21 @@ matches across lines, and a text is parsed only if it has not too many parts.
 
 import ast
 import dis
+import io
 import json
 import re
 import stat
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 MAX_BYTES = 64 << 20  # a larger submission is not read
 MAX_PARTS = 2_000_000  # values in its JSON; each takes 32 to 232 bytes in memory
 MAX_OBJECTS = 500_000  # objects and lists among them
+MAX_ENTRIES = 10_000  # files in a zip
+_DROPPING = re.compile(r"(^|/)(\.[^/]|__MACOSX)")  # hidden files, and what a Mac adds
+_ZIP = b"PK\x03\x04"
 _MARKERS = ("NBVAL_", "PYTEST_VALIDATE_")
 
 
@@ -45,11 +51,15 @@ def read_submission(path: Path) -> tuple[dict[str, Any] | None, str]:
             size = f"{about.st_size / 1e6:.0f} MB, at most {MAX_BYTES / 1e6:.0f}"
             return None, f"too large: {size}"
         content = path.read_bytes()
+        if content.startswith(_ZIP):
+            content = _newest_in_zip(content)
         objects = content.count(b"{") + content.count(b"[")
         for parts, most in ((num_parts(content), MAX_PARTS), (objects, MAX_OBJECTS)):
             if parts > most:
                 return None, f"too many parts: {parts:,}, at most {most:,}; clear all outputs"
         notebook = json.loads(content)
+    except zipfile.BadZipFile as error:
+        return None, f"a zip that cannot be opened ({error})"
     except OSError as error:
         return None, f"cannot be read ({error.strerror})"
     except (ValueError, RecursionError, MemoryError):
@@ -61,6 +71,26 @@ def read_submission(path: Path) -> tuple[dict[str, Any] | None, str]:
     if notebook.get("nbformat") != 4:
         return None, f"wrong nbformat: {notebook.get('nbformat')!r:.20}, should be 4"
     return notebook, ""
+
+
+def _newest_in_zip(content: bytes) -> bytes:
+    """The newest notebook of a zip, unpacked in memory. Raises BadZipFile with the reason."""
+    if content.count(b"PK\x01\x02") > MAX_ENTRIES:
+        raise zipfile.BadZipFile(f"more than {MAX_ENTRIES:,} files")
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        found = [info for info in archive.infolist() if info.filename.lower().endswith(".ipynb")]
+        found = [info for info in found if not _DROPPING.search(info.filename)]
+        if not found:
+            raise zipfile.BadZipFile("no notebook in it")
+        newest = max(found, key=lambda info: (info.date_time, info.filename))
+        try:
+            with archive.open(newest) as file:
+                text = file.read(MAX_BYTES + 1)
+        except (RuntimeError, NotImplementedError, zlib.error, EOFError, OSError) as error:
+            raise zipfile.BadZipFile(f"{newest.filename[:50]}: {error}") from error
+    if len(text) > MAX_BYTES:
+        raise zipfile.BadZipFile(f"unpacked larger than {MAX_BYTES / 1e6:.0f} MB")
+    return text
 
 
 def is_python(metadata: Any) -> bool:

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import threading
+import zipfile
 
 import pytest
 import torch
@@ -34,7 +35,7 @@ from fltoolkit_grading.master import (
     text_of,
 )
 from fltoolkit_grading.names import handed_in_as, match, name_notes
-from fltoolkit_grading.reading import num_parts
+from fltoolkit_grading.reading import num_parts, read_submission
 from fltoolkit_grading.worker import same_output
 
 
@@ -848,3 +849,45 @@ def test_a_file_without_any_id_has_no_points_and_is_asked_for():
         cell["id"], cell["metadata"] = "", {}
     del notebook["metadata"]["fltoolkit"]
     assert "has lost the ids of all cells" in collect(master_of(1), notebook).problem
+
+
+def zipped(path, files, compression=zipfile.ZIP_DEFLATED):
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for number, (name, text) in enumerate(files.items()):
+            info = zipfile.ZipInfo(name, (2026, 1, 1 + number % 28, 0, 0, 0))
+            archive.writestr(info, text, compression)
+    return path
+
+
+def test_the_newest_notebook_of_a_zip_is_read(tmp_path):
+    notebook = {"cells": [], "nbformat": 4}
+    old, new = (json.dumps({**notebook, "metadata": {"n": n}}) for n in (1, 2))
+    files = {"a/old.ipynb": old, "./new.ipynb": new, "__MACOSX/a/._new.ipynb": "x", "z.txt": "y"}
+    ann = tmp_path / "ann_12_assignsubmission_file_"
+    ann.mkdir()
+    zipped(ann / "work.zip", files)
+    zipped(tmp_path / "ben.zip", files)
+    found = find_submissions(tmp_path)
+    assert list(found) == ["ann_12", "ben"]
+    for path in found.values():
+        assert read_submission(path)[0]["metadata"] == {"n": 2}
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda p: zipped(p, {"notes.txt": "x"}), "no notebook in it"),
+        (lambda p: zipped(p, {f"{k}.txt": "" for k in range(10_001)}), "more than 10,000 files"),
+        (lambda p: zipped(p, {"a.ipynb": " " * (65 << 20)}), "unpacked larger than 67 MB"),
+        (lambda p: p.write_bytes(b"PK\x03\x04 no zip"), "a zip that cannot be opened"),
+        (lambda p: p.write_bytes(zipped(p, {"a.ipynb": "{}" * 99}).read_bytes()[:-30]), "cannot"),
+        (lambda p: zipped(p, {"../../a.ipynb": "{}"}), "no notebook in it"),
+    ],
+)
+def test_what_is_wrong_with_a_zip_is_said_and_nothing_is_unpacked(tmp_path, make, said):
+    path = tmp_path / "kim.zip"
+    make(path)
+    notebook, problem = read_submission(path)
+    assert notebook is None
+    assert said in problem
+    assert list(tmp_path.iterdir()) == [path]
