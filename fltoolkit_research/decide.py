@@ -8,6 +8,7 @@ here: columns at different owners, and what an attacker reads (`fltoolkit_resear
 
 import copy
 import csv
+import io
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -57,11 +58,18 @@ def read_table(path: str | Path, owner: str, label: str) -> Table:
     Raises ValueError if a column is missing, if an owner or a label is empty, or if there are fewer
     than two owners or classes.
     """
-    with Path(path).open(newline="", encoding="utf-8-sig") as file:
-        first = file.readline()
-        file.seek(0)
-        rows = list(csv.DictReader(file, delimiter=max(",;\t", key=first.count)))
-    names = list(rows[0]) if rows else []
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8; in Excel save it as 'CSV UTF-8'") from error
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    names, rows = list(reader.fieldnames or []), list(reader)
+    if len(set(names)) < len(names) or any(None in row for row in rows):
+        raise ValueError(
+            f"{path}: its columns are {names}; each needs a name of its own, and no line may have "
+            "more cells"
+        )
     for name in (owner, label):
         if name not in names:
             raise ValueError(f"{path}: no column {name!r}; the columns are {', '.join(names)}")

@@ -52,6 +52,8 @@ def test_columns_of_every_kind_are_read(tmp_path):
         (lambda rows: [r.__setitem__(5, r[0]) for r in rows[1:]], "cut into classes first"),
         (lambda rows: rows[2].__setitem__(0, "inf"), "'a' holds an infinite number"),
         (lambda rows: rows.clear(), "no column 'who'"),
+        (lambda rows: rows[0].__setitem__(1, "a"), "each needs a name of its own"),
+        (lambda rows: rows[3].append(7), "no line may have more cells"),
     ],
 )
 def test_what_cannot_be_read_says_what_to_do(tmp_path, change, words):
@@ -59,6 +61,13 @@ def test_what_cannot_be_read_says_what_to_do(tmp_path, change, words):
     change(rows)
     path = written(tmp_path / "t.csv", rows)
     with pytest.raises(ValueError, match=words):
+        read_table(path, "who", "sick")
+
+
+def test_a_file_in_another_encoding_says_so(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("größe,who,sick\n1,a,0\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="CSV UTF-8"):
         read_table(path, "who", "sick")
 
 
