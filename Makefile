@@ -61,7 +61,7 @@ browser: $(SETUP)
 	$(PYTEST) -m browser tests/browser tests/explore
 
 flower: .venv-flower/.ready  # FedAvg over Flower: tests, simulation, a deployment on this machine
-	.venv-flower/bin/pytest -q tests/engines/test_flower.py
+	.venv-flower/bin/pytest -q tests/engines/test_flower.py tests/engines/test_flower_meter.py
 	PATH="$(CURDIR)/.venv-flower/bin:$$PATH" python examples/flower/compare.py --deployment --rounds 3
 
 intersection: .venv-intersection/.ready  # tests of private set intersection, in an environment of their own
