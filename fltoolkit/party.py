@@ -291,8 +291,7 @@ class Party:
     def weights(self) -> Tree:
         """This party's part of the model with its buffers, e.g. to send it to another party.
 
-        The tensors are the module's own, not copies: they change with the next training step. Names
-        are those without `torch.compile`.
+        The tensors are the module's own, and change with its next step; names as without `compile`.
         """
         return getattr(self.module, "_orig_mod", self.module).state_dict()
 

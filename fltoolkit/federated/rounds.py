@@ -34,9 +34,9 @@ from fltoolkit.federated.workers import (
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.links import Link
 from fltoolkit.party import TrainingWarning
-from fltoolkit.trees import Tree
+from fltoolkit.trees import Tree, dense_nbytes
 
-AT_A_TIME = 1000  # clients that are sent the model before the first of them sends its update
+AT_A_TIME, MOST = 1000, 1 << 28  # clients, or bytes of their models, that are sent before an update
 
 
 @checked_at_call
@@ -141,8 +141,9 @@ def one_round(
     times = {k: backlog.seconds + takes(arrivals.clock, k, round_) for k in cohort}
     due = {k: time for k, time in times.items() if time < math.inf}  # the others drop out
     model, updates = sent_entries(workers.model), []
-    for first in range(0, len(cohort), AT_A_TIME):  # in parts, so that memory suffices
-        part = cohort[first : first + AT_A_TIME]
+    size = min(AT_A_TIME, 1 + MOST // (dense_nbytes(model) + 1))  # parts, so that memory suffices
+    for first in range(0, len(cohort), size):
+        part = cohort[first : first + size]
         starts = {k: channel.send(server.name, k, "model", model) for k in part}
         answering = {k: starts[k] for k in part if k in due}
         for k, update in workers.learn(channel, answering, round_).items():
