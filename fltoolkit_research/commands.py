@@ -26,7 +26,7 @@ __all__ = ["compare_command", "decide_command", "report_command", "run_command",
 PROTOCOL_LINES = """\
   split, relay, splitfed, split_async: a network is cut
   fedavg: whole networks are averaged
-  pooled, one_sum, alone, nothing: send the data, a sum of features, one owner alone, nobody trains
+  pooled, solved, one_sum, alone, nothing: what every method is compared with
 """
 """As text, so that --help imports nothing; a test compares it with the protocols that there are."""
 

@@ -67,6 +67,7 @@ class Task:
     handed_on: Mapping[str, Codec]  # with few bits at the cut
     prototypes: int  # about so many, but at least one for each class and owner
     sums: tuple[int, int, int]  # one sum: filters of two sizes, and the side of a filter
+    solved: int  # filters of a receiver of the data that solves for its last layer
     secret: tuple[int, int, float]  # under a secure sum: filters, bits, the largest value
     longer: int  # rounds of a receiver of all data that trains as long as it likes
     split: Mapping[str, Any] = field(default_factory=dict)  # lr and batch size
@@ -84,6 +85,7 @@ TASKS = {
         handed_on=DIFFERENCES,
         prototypes=35,
         sums=(14, 28, 5),
+        solved=200,
         secret=(28, 10, 4.0),
         longer=60,
         split={"lr": 0.05, "batch_size": 32},
@@ -98,6 +100,7 @@ TASKS = {
         shares=(75, 150),
         prototypes=1500,
         sums=(56, 114, 9),
+        solved=114,
         secret=(56, 12, 8.0),
         longer=20,
         handed_on=HANDED_ON,  # three messages a link: differences are too large for 3 bits
@@ -120,6 +123,7 @@ RAND_TOP_K = {
     "gradients": Pipeline(SameMask()),
     **HANDED_ON,
 }
+SOLVED = "random features and a solved layer"
 ALONE_PREFIX = "each owner alone, owner "
 """Runs of single owners; the table has their mean and the worst of them."""
 BASELINE_SPLIT, BASELINE_FEDERATED = "SplitNN, float32", "FedAvg, float32"
@@ -265,6 +269,14 @@ def _one_sum(task: Task, base: Experiment) -> Iterator[Experiment]:
     for num_filters, number in ((small, 8), (large, 5), (large, 8)):
         codec = Pipeline(Quantize(number, stochastic=True), ContextEntropy())
         yield summed(num_filters, f"{number} bits", codecs={"update": Only(codec, min_size=100)})
+    if base.partition == "iid":  # the receiver gets the same samples, whoever had them
+        for number in (1, 2):
+            words = f"{9 * task.solved:,} {SOLVED}"  # to a receiver, features cost no byte
+            name = f"{SEND}, {number} bit{'s' * (number > 1)} per pixel, {words}"
+            shape = (1, SIDES[task.data], SIDES[task.data])
+            model = partial(random_filters, shape, task.solved, size=side)
+            once = {"protocol": "solved", "model": model, "cut": 5, "rounds": 1, "batch_size": 32}
+            yield replace(base, **once, lr=Experiment.lr, codecs=bits(number), name=name)
     num_filters, number, top = task.secret
     secret = SecureSum(Pipeline(SharedRotation(), Grid(number, top)))
     yield summed(num_filters, f"{number} bits, under a secure sum", settings={"summing": secret})

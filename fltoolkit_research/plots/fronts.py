@@ -43,7 +43,7 @@ SHAPES = {
     "split_async": SILENT,
     "splitfed": AVERAGED,
     "fedavg": FEDERATED,
-    **dict.fromkeys(("pooled", "one_sum", "alone", "nothing"), NULL),
+    **dict.fromkeys(("pooled", "solved", "one_sum", "alone", "nothing"), NULL),
 }
 """Mark and colour of the package's protocols; other protocols have those of `OTHER`."""
 MARK_WORDS = {"o": "split", "D": "split, silent at times", "^": "SplitFed", "s": "federated"}

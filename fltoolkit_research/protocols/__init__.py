@@ -2,8 +2,8 @@
 
     cut          a network is cut: split, relay, splitfed, split_async
     averaging    whole networks are averaged: fedavg
-    null_rows    what every method is compared with: pooled, one_sum, alone,
-                 nothing
+    null_rows    what every method is compared with: pooled, solved, one_sum,
+                 alone, nothing
 
 Each is a small function that calls its algorithm, and an example for a protocol of your own.
 """

@@ -7,3 +7,4 @@ from .null_rows import alone as alone
 from .null_rows import nothing as nothing
 from .null_rows import one_sum as one_sum
 from .null_rows import pooled as pooled
+from .null_rows import solved as solved

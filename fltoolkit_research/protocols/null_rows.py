@@ -1,6 +1,7 @@
 """What every method is compared with, as protocols of experiments: the null rows of a table.
 
     pooled    the owners send their samples to the server, and it trains on all of them
+    solved    the owners send their samples, and the last layer is computed from them
     one_sum   each owner sends sums of fixed features, once; the last layer is computed from them
     alone     one owner trains on its own samples; nothing is sent
     nothing   nobody trains: the untrained network, or the commonest class
@@ -21,7 +22,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.federated.means import Collecting
 from fltoolkit.party import Party
 from fltoolkit_research.federated import sums
-from fltoolkit_research.pooled.protocol import at_random, pool
+from fltoolkit_research.pooled.protocol import at_random, by_class, pool
 from fltoolkit_research.protocol import (
     COUNT,
     FLAG,
@@ -61,7 +62,9 @@ def a_choice_of_some(experiment: Any) -> None:
 def once(experiment: Any) -> None:
     """Raise ValueError for rounds after the first: there is only one sum."""
     if experiment.rounds != 1:
-        raise ValueError(f"rounds={experiment.rounds}: one_sum sends once, so give rounds=1")
+        raise ValueError(
+            f"rounds={experiment.rounds}: {experiment.protocol} sends once, so give rounds=1"
+        )
     tested_once(experiment)
 
 
@@ -160,6 +163,24 @@ def one_sum(task: Task, channel: Channel) -> Trained:
         yield record, [Party("owner", features), server]
 
 
+@as_protocol(("samples", "labels"), check=once, together=everybody)
+def solved(task: Task, channel: Channel) -> Trained:
+    """The owners send their samples once, and the server solves for the layer after the cut.
+
+    It is `one_sum` at a server that has all samples: what a receiver of them can do in one step.
+    """
+    features, top = task.layers[: task.cut], task.layers[task.cut :]
+    server, totals = Party("server", top, loss_fn=task.loss_fn), channel.totals(task.names)
+    received = []
+    for name, (x, y) in task.clients.items():
+        rows = by_class(y)  # a set of samples has no order
+        x = channel.send(name, "server", "samples", {"x": x[rows]})["x"]
+        received.append((x, channel.send(name, "server", "labels", {"y": y[rows]})["y"]))
+    x, y = (torch.cat(parts) for parts in zip(*received, strict=True))
+    list(sums.one_sum({"all": (x, y)}, features, server, Channel()))
+    yield {"step": 1, **totals()}, [Party("server", features), server]
+
+
 @as_protocol((), settings={"owner": OWNER}, check=one_of_them, records_per_round=batches_of_all)
 def alone(task: Task, channel: Channel) -> Trained:
     """One owner trains on its own samples, one pass per round; nothing is sent.
@@ -215,5 +236,5 @@ class Frequencies(nn.Module):
         return self.get_buffer("logs").expand(len(x), -1)
 
 
-NULL_MODELS = {each.name: each for each in (pooled, one_sum, alone, nothing)}
+NULL_MODELS = {each.name: each for each in (pooled, solved, one_sum, alone, nothing)}
 """The protocols of the null rows, by name."""

@@ -13,6 +13,7 @@ from fltoolkit_research import Experiment, run
 from fltoolkit_research.federated import one_sum, sums_of
 from fltoolkit_research.federated.sums import LEAST_RIDGE
 from fltoolkit_research.models import random_filters
+from fltoolkit_research.pooled import lossless
 from fltoolkit_research.secrecy import Grid, PlainSum, SecureSum, SharedRotation
 
 SUMMED = Pipeline(SharedRotation(), Grid(12, top=4.0))
@@ -155,3 +156,19 @@ def test_as_an_experiment_it_survives_as_text_and_has_one_round():
     assert last["nbytes_down"] > 0
     with pytest.raises(ValueError, match="rounds=2"):
         Experiment("one_sum", model=model, cut=5, rounds=2)
+
+
+def test_a_receiver_of_the_data_solves_for_the_same_layer():
+    how = {"model": partial(random_filters, (1, 8, 8), 6), "cut": 5, "rounds": 1, "num_clients": 4}
+    codecs = {"samples": lossless(), "labels": lossless()}
+    sent, summed = (
+        run(Experiment("solved", codecs=codecs, **how)),
+        run(Experiment("one_sum", **how)),
+    )
+    assert sent[-1]["accuracy"] == summed[-1]["accuracy"]
+    assert sent[-1]["test_loss"] == pytest.approx(summed[-1]["test_loss"], rel=1e-3)
+    assert sent[-1]["nbytes_down"] == 0
+    pooled = run(Experiment("pooled", codecs=codecs, num_clients=4, rounds=1))
+    assert sent[-1]["nbytes"] == pytest.approx(pooled[-1]["nbytes"], rel=0.01)
+    with pytest.raises(ValueError, match="rounds=2: solved sends once"):
+        Experiment("solved", **{**how, "rounds": 2})
