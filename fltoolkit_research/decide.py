@@ -138,7 +138,7 @@ class Split:
     def score(self, parties: Sequence[Party]) -> float:
         """The area under the ROC curve of two classes; else the share of right classes."""
         output = forward(parties, self.x_test)
-        if self.num_classes == 2 and len(self.y_test.unique()) == 2:
+        if self.num_classes == 2:
             return auc(output[:, 1] - output[:, 0], self.y_test == 1)
         return float((output.argmax(1) == self.y_test).double().mean())
 
@@ -233,15 +233,25 @@ def decide(table: Table, *, seeds: Sequence[int] = range(5)) -> Decision:
 
     The answer is "don't" if the best way that keeps samples at home is not clearly better than each
     owner alone (a paired 95 % interval above 0). Else it is the way with the fewest bytes among
-    those that are clearly better than that, and not clearly worse than the best.
+    those that are clearly better than that, and not clearly worse than the best. A draw whose test
+    has only one of two classes is left out.
+
+    Raises ValueError if fewer than two draws are left.
     """
     scores: dict[str, dict[int, float]] = {name: {} for name in WAYS}
     nbytes: dict[str, list[int]] = {name: [] for name in WAYS}
     for seed in seeds:
         split = split_of(table, seed)
+        if len(table.classes) == 2 and len(split.y_test.unique()) == 1:
+            continue  # such a test has no area under a curve
         for name, way in WAYS.items():
             scores[name][seed], sent = way(split)
             nbytes[name].append(sent)
+    if len(scores[ALONE]) < 2:
+        raise ValueError(
+            f"{len(scores[ALONE])} of {len(seeds)} draws have both classes in their test: at least "
+            "2 are needed. Give more seeds, or put owners together who have one class each"
+        )
     mean_nbytes = {name: sum(each) / len(each) for name, each in nbytes.items()}
     return Decision(scores, mean_nbytes, *_answer(scores, mean_nbytes))
 
@@ -281,7 +291,9 @@ def tell(path: str | Path, owner: str, label: str, num_seeds: int = 5) -> None:
     what = "area under the ROC curve" if len(table.classes) == 2 else "accuracy"
     print(f"{owners} owners, {len(table.classes)} classes. Tested on {whose}: {what} [%]\n")
     found = decide(table, seeds=range(num_seeds))
-    data = found.nbytes[SEND]
+    data, left = found.nbytes[SEND], num_seeds - len(found.scores[ALONE])
+    if left:
+        print(f"{left} of {num_seeds} draws are left out: their test has one class only")
     print(f"{'':20}{'score [%]':>26}{'kB sent':>12}{'times the data':>16}")
     for name, each in found.scores.items():
         ends = interval([100 * value for value in each.values()])

@@ -110,3 +110,15 @@ def test_a_table_with_nothing_in_it_and_one_with_a_plane(tmp_path, capsys):
     assert "one sum" in said
     with pytest.raises(ValueError, match="1 seeds"):
         main([str(path), "--owner", "who", "--label", "sick", "--seeds", "1"])
+
+
+def test_a_test_with_one_class_is_left_out_and_said(tmp_path):
+    rows = made(120, owners=6)
+    for row in rows[1:]:  # one owner has the sick ones, so most draws have none in their test
+        row[5] = int(row[4] == 0)
+    path = written(tmp_path / "t.csv", rows)
+    table = read_table(path, "who", "sick")
+    tests = [split_of(table, seed).y_test.unique() for seed in range(2)]
+    assert all(len(classes) == 1 for classes in tests)
+    with pytest.raises(ValueError, match="0 of 2 draws have both classes in their test"):
+        decide(table, seeds=range(2))
