@@ -23,27 +23,25 @@ Measure = Experiment | Callable[[int, bool], Values]
 class Verdict(Enum):
     """What became of a claim here."""
 
-    REPRODUCED = "reproduced"
-    UPLINK_ONLY = "uplink only"
-    ELSEWHERE = "holds elsewhere"
-    REFUTED = "refuted here"
-    UNDECIDED = "undecided here"
-    SHOWN = "shown, not claimed"
-    UNTESTED = "cannot be tested here"
+    REPRODUCED = "reproduced on its task"
+    AGREES = "agrees on ours"
+    DISAGREES = "disagrees on ours"
+    NOT_SHOWN = "not shown"
+    UNTESTED = "cannot be tested"
 
 
 MEANING = {
-    Verdict.REPRODUCED: "what we measured agrees with the claim, or is better for it",
-    Verdict.UPLINK_ONLY: "true of the bytes that clients send; of all bytes, both ways, it is not",
-    Verdict.ELSEWHERE: "not seen on our task; the claim is about another one, and may hold there",
-    Verdict.REFUTED: "a printed sentence, which is quoted, and on a task that its own words cover, "
-    "we measured otherwise",
-    Verdict.SHOWN: "no printed sentence promises it, so that there is nothing to refute; the page "
-    "shows what is sent or lost",
-    Verdict.UNDECIDED: "we measured it with these seeds, and the interval holds both answers, or "
-    "there are fewer than three seeds",
-    Verdict.UNTESTED: "we have not run it, or not with a part that matters: the method's, its "
-    "tuning, the system itself; the reason is given",
+    Verdict.REPRODUCED: "the words of the claim cover what we measured, and we measured what it "
+    "says",
+    Verdict.AGREES: "what we measured agrees; but our task, network or size is another one, so "
+    "that this reproduces nothing",
+    Verdict.DISAGREES: "what we measured disagrees; the claim may hold on its own task, if its "
+    "section does not say that its words cover ours",
+    Verdict.NOT_SHOWN: "we measured it, and the interval holds both answers, or there are fewer "
+    "than three seeds",
+    Verdict.UNTESTED: "we have not run it, or not with a part that matters (the method's, its "
+    "tuning, the system itself); or nothing printed promises it, and the page shows what is sent "
+    "or lost",
 }
 
 GROUPS = ("split learning", "federated learning", "codecs", "language models", "systems")
@@ -123,6 +121,7 @@ class Claim:
     measures: Mapping[str, Measure] = field(default_factory=dict)
     seeds: Sequence[int] = (0, 1, 2)
     chosen: str = FIXED  # how many trials our settings had, and with which seeds
+    own_task: bool = False  # whether its own words cover what we measure
     lacks: str = ""  # what the claim speaks of and our run has not: then a no proves nothing
     no_command: str = ""  # why a claim without measures has none
     version: int = 1  # raise it when a measure that is a function changes what it measures
@@ -171,24 +170,31 @@ def on_seeds(runs: Runs) -> str:
     return "on one seed" if num == 1 else f"on {num} seeds"
 
 
-def judged(score: Answer, total: Answer = True, up: Answer = False) -> Verdict:
-    """The verdict from the answers on the score and on the factors, both ways and up."""
-    found = rule.every(score, rule.either(total, up))
-    if found is False:
-        return Verdict.ELSEWHERE
-    if found is None or total is None:
-        return Verdict.UNDECIDED
-    return Verdict.REPRODUCED if total else Verdict.UPLINK_ONLY
+def judged(*answers: Answer) -> Verdict:
+    """The verdict from the answers on the score and on the factor that the claim speaks of."""
+    found = rule.every(*answers)
+    if found is None:
+        return Verdict.NOT_SHOWN
+    return Verdict.AGREES if found else Verdict.DISAGREES
 
 
 def judge_saving(
-    runs: Runs, name: str, reference: str, *, claimed: float, points: float, why: str = ""
+    runs: Runs,
+    name: str,
+    reference: str,
+    *,
+    claimed: float,
+    points: float,
+    of: str = "nbytes",
+    why: str = "",
 ) -> Finding:
-    """The usual verdict on "so many times fewer bytes, at a loss of at most so many points"."""
+    """The usual verdict on "so many times fewer bytes, at a loss of at most so many points".
+
+    ``of`` is ``nbytes_up`` where the claim speaks of the way up alone.
+    """
     up, total = (runs.fewer(name, reference, key) for key in ("nbytes_up", "nbytes"))
     lost = runs.points(name, reference)
-    verdict = judged(
-        rule.at_least(lost, -points), rule.saves(total, claimed), rule.saves(up, claimed)
-    )
+    factors = runs.fewer(name, reference, of)
+    verdict = judged(rule.at_least(lost, -points), rule.saves(factors, claimed))
     words = f"{spread(lost, '+.2f')} points of accuracy, of which {points:g} may be lost. {why}"
     return Finding(verdict, words.strip(), times(up), times(total))

@@ -17,11 +17,9 @@ BEGIN, END = (
 )
 COLOURS = {
     Verdict.REPRODUCED: "#2e7d32",
-    Verdict.UPLINK_ONLY: "#8a6100",
-    Verdict.ELSEWHERE: "#1565c0",
-    Verdict.REFUTED: "#b3261e",
-    Verdict.UNDECIDED: "#00695c",
-    Verdict.SHOWN: "#6a1b9a",
+    Verdict.AGREES: "#00695c",
+    Verdict.DISAGREES: "#b3261e",
+    Verdict.NOT_SHOWN: "#8a6100",
     Verdict.UNTESTED: "#5f6368",
 }
 """Dark enough for white words on them: a contrast of 4.5 and more."""
@@ -57,7 +55,7 @@ def report(found: Found) -> str:
             up, total = (f"{c} times" if c else "" for c in cells)
             lines.append(
                 f"| [{claim.title}](#{name}) | {up} | {total} | {opponent.times_of(name)} "
-                f"| *{finding.verdict.value}*{opponent.beside(name)} |"
+                f"| *{finding.verdict.value}*{by_abstract(claim)}{opponent.beside(name)} |"
             )
         for name, (claim, finding) in mine.items():
             lines += ["", f"### {name}", "", f"**{claim.title}**", ""]
@@ -83,9 +81,14 @@ def section(name: str, claim: Claim, finding: Finding) -> list[str]:
         *lacks,
         *chosen,
         f"- **Command.** {command}",
-        f"- **Verdict: {finding.verdict.value}.** {finding.words}",
+        f"- **Verdict: {finding.verdict.value}{by_abstract(claim)}.** {finding.words}",
         *opponent.line_of(name),
     ]
+
+
+def by_abstract(claim: Claim) -> str:
+    """What stands beside a verdict if the claim was read in an abstract, or in others' words."""
+    return {"abstract": ", by its abstract", "quoted": ", as others quote it"}.get(claim.known, "")
 
 
 def without_command(found: Found) -> list[str]:

@@ -1,7 +1,7 @@
 """The sentences that claims stand on, word by word, each with its address.
 
-A claim without one here says why, by how it is known (`WHY_NOT`). Only what is printed can be
-refuted, and what was read in a source code alone is shown. A test holds both.
+A claim without one here says why, by how it is known (`WHY_NOT`). A no is said
+only of what is printed; what was read in a source code alone cannot be tested. A test holds both.
 """
 
 from typing import NamedTuple

@@ -26,17 +26,20 @@ interval lies on the wrong side, and *undecided* if the bound lies within. So a 
 side is not enough.
 - *As good as* means: worse by at most a margin, which is {POINTS:g} points of accuracy or \
 {NATS:g} nats where the claim's section names no other. *Better* means a margin of 0.
-- *So many times fewer* means: at least nine tenths of the claimed factor, both ways together.
+- *So many times fewer* means: at least nine tenths of the claimed factor, both ways together; or \
+of the way up, where the claim itself speaks of the way up. The tables show both.
 - Fewer than three seeds answer no question. Sizes of messages and formulas have no noise, and are \
 compared as they are.
-- If all answers are yes, the claim is *reproduced*. If only the factor of both ways fails, and \
-that of the way up holds, it is *uplink only*. If an answer is no, the claim *holds elsewhere*, or \
-is *refuted here*. In all other cases it is *undecided here*.
+- If all answers are yes, our measurement *agrees on ours*: on our task. It is *reproduced on its \
+task* only where the words of the claim cover our task: a yes on another task reproduces nothing, \
+as a no on another task refutes nothing. If an answer is no, it *disagrees on ours*. In all other \
+cases it is *not shown*.
 
 Where a part of the method, its tuning or the system itself is missing in our run, a *no* says \
-nothing about the claim: it then *cannot be tested here*. What is missing stands in the line \
+nothing about the claim: it then *cannot be tested*. What is missing stands in the line \
 *Missing here* or beside the verdict, with our numbers. And what no printed sentence or figure \
-says, because we read it in a source code, is *shown, not claimed*, whatever comes out."""
+says, because we read it in a source code, *cannot be tested* either: its section shows what is \
+sent or lost."""
 
 
 def at_least(values: Sequence[float], bound: float) -> Answer:

@@ -103,8 +103,11 @@ def finding(name: str, claim: Claim, path: Path = RESULTS) -> Finding | None:
     if not all(values.values()):
         return None
     found = claim.judge(Runs(values))
-    no = found.verdict in (Verdict.ELSEWHERE, Verdict.REFUTED)
-    return replace(found, verdict=Verdict.UNTESTED) if no and claim.lacks else found
+    if found.verdict is Verdict.DISAGREES and claim.lacks:
+        return replace(found, verdict=Verdict.UNTESTED)
+    if found.verdict is Verdict.AGREES and claim.own_task:
+        return replace(found, verdict=Verdict.REPRODUCED)
+    return found
 
 
 def quick(claim: Claim, seeds: Sequence[int] = (0,)) -> Finding:

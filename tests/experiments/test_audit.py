@@ -30,7 +30,7 @@ def measure(seed, quick):
 
 def judge(runs):
     total = sum(runs.all("doubling", "twice"))
-    return Finding(Verdict.REPRODUCED, f"The sum is {total:g}.", "3.0", "1.5")
+    return Finding(Verdict.AGREES, f"The sum is {total:g}.", "3.0", "1.5")
 
 
 CLAIM = Claim(
@@ -56,11 +56,10 @@ def folder(tmp_path):
 @pytest.mark.parametrize(
     ("verdict", "lacks", "expected"),
     [
-        (Verdict.ELSEWHERE, "Its chunks.", Verdict.UNTESTED),
-        (Verdict.REFUTED, "Its chunks.", Verdict.UNTESTED),
-        (Verdict.ELSEWHERE, "", Verdict.ELSEWHERE),
-        (Verdict.REPRODUCED, "Its chunks.", Verdict.REPRODUCED),
-        (Verdict.UNDECIDED, "Its chunks.", Verdict.UNDECIDED),
+        (Verdict.DISAGREES, "Its chunks.", Verdict.UNTESTED),
+        (Verdict.DISAGREES, "", Verdict.DISAGREES),
+        (Verdict.AGREES, "Its chunks.", Verdict.AGREES),
+        (Verdict.NOT_SHOWN, "Its chunks.", Verdict.NOT_SHOWN),
     ],
 )
 def test_a_no_says_nothing_where_a_part_of_the_method_is_missing(folder, verdict, lacks, expected):
@@ -97,22 +96,30 @@ def test_factors_are_compared_as_logarithms():
     assert times(factors) == "10.0 [0.0, 3048.9]"
 
 
+def test_a_yes_on_another_task_reproduces_nothing(folder):
+    claim = replace(find(folder)["made-up-2026"], measures={})
+    for verdict, own_task, expected in (
+        (Verdict.AGREES, False, Verdict.AGREES),
+        (Verdict.AGREES, True, Verdict.REPRODUCED),
+        (Verdict.DISAGREES, True, Verdict.DISAGREES),
+    ):
+        judge = lambda runs, verdict=verdict: Finding(verdict, "Words.")  # noqa: E731
+        asked = replace(claim, judge=judge, own_task=own_task)
+        assert finding("made-up-2026", asked).verdict is expected
+
+
 @pytest.mark.parametrize(
-    ("score", "total", "up", "verdict"),
+    ("answers", "verdict"),
     [
-        (True, True, True, Verdict.REPRODUCED),
-        (True, False, True, Verdict.UPLINK_ONLY),
-        (True, False, False, Verdict.ELSEWHERE),
-        (False, True, True, Verdict.ELSEWHERE),
-        (False, None, None, Verdict.ELSEWHERE),
-        (None, True, True, Verdict.UNDECIDED),
-        (None, False, False, Verdict.ELSEWHERE),
-        (True, None, True, Verdict.UNDECIDED),
-        (True, False, None, Verdict.UNDECIDED),
+        ((True, True), Verdict.AGREES),
+        ((True, False), Verdict.DISAGREES),
+        ((None, False), Verdict.DISAGREES),
+        ((None, True), Verdict.NOT_SHOWN),
+        ((True, None), Verdict.NOT_SHOWN),
     ],
 )
-def test_the_verdict_of_the_answers(score, total, up, verdict):
-    assert judged(score, total, up) is verdict
+def test_the_verdict_of_the_answers(answers, verdict):
+    assert judged(*answers) is verdict
 
 
 def test_only_seeds_that_both_have_are_compared():
@@ -136,7 +143,7 @@ def test_a_claim_in_a_new_file_appears_on_the_page(folder, tmp_path, capsys):
     assert "(quoted by others: the paper itself was not at hand)" in text
     assert text.startswith("Before.\n")
     assert text.endswith("After.\n")
-    assert "1 reproduced" in picture.read_text()
+    assert "1 agrees on ours" in picture.read_text()
     assert "made-up-2026" in capsys.readouterr().out
 
 
@@ -187,9 +194,10 @@ def test_every_claim_is_measured(found):
     assert all(each is not None for _, each in found.values())
 
 
-def test_only_what_is_quoted_is_refuted(found):
-    refuted = {name for name, (_, each) in found.items() if each.verdict is Verdict.REFUTED}
-    assert refuted <= quotes.QUOTES.keys() <= ALL.keys()
+def test_what_was_read_in_a_source_code_alone_is_never_disagreed_with(found):
+    no = {name for name, (_, each) in found.items() if each.verdict is Verdict.DISAGREES}
+    assert not [name for name in no if ALL[name].known == "code"]
+    assert quotes.QUOTES.keys() <= ALL.keys()
     assert opponent.OPPONENTS.keys() <= ALL.keys()
 
 

@@ -49,7 +49,7 @@ def judge(runs: Runs) -> Finding:
         f"are waited for, at {spread(lost, '+.2f')} points. What comes late is dropped, as the "
         "docstring says; how much time backups save it does not say."
     )
-    return Finding(Verdict.SHOWN, words)
+    return Finding(Verdict.UNTESTED, words)
 
 
 CLAIM = Claim(

@@ -166,7 +166,7 @@ def judge(runs: Runs) -> Finding:
             "the two rules only that of small clients is tested."
         )
     score = rule.at_least(lost, -rule.POINTS)
-    verdict = judged(score, rule.saves(total, 1.19), rule.saves(up, 1.19))
+    verdict = judged(score, rule.saves(up, 1.19))
     factors = (times(runs.fewer(ADAPTIVE, FLOAT32, key)) for key in ("nbytes_up", "nbytes"))
     return Finding(verdict, words, *factors)
 

@@ -18,7 +18,7 @@ def judge(runs: Runs) -> Finding:
         "from each worker to all others."
     )
     score = rule.at_most(more, rule.NATS)
-    verdict = judged(score, rule.saves(total, 85), rule.saves(up, 85))
+    verdict = judged(score, rule.saves(total, 85))
     return Finding(verdict, words, times(up), times(total))
 
 

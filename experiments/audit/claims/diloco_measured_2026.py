@@ -22,7 +22,7 @@ def judge(runs: Runs) -> Finding:
         f"many steps, {on_seeds(runs)}: {listed}. None of the four settings reaches it, nor does a "
         "message at every step. The source says so of its own settings, and nothing about ours."
     )
-    return Finding(Verdict.SHOWN, words)
+    return Finding(Verdict.UNTESTED, words)
 
 
 CLAIM = Claim(

@@ -41,6 +41,7 @@ CLAIM = Claim(
     source="Vargaftik et al. 2021, arXiv 2105.08339, and 2022, arXiv 2108.08842",
     known="quoted",
     ours="131,072 log-normal values, which are far from normal; `EDEN(bits, unbiased=False)`.",
+    own_task=True,
     judge=judge,
     measures={"error": measure},
     seeds=range(10, 20),

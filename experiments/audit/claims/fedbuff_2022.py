@@ -50,7 +50,7 @@ def measure_of(protocol: str):
 def judge(runs: Runs) -> Finding:
     """So many times faster."""
     if not all(runs.all("fedbuff", "seconds") + runs.all("fedavg", "seconds")):
-        return Finding(Verdict.ELSEWHERE, f"Some runs never reach {TARGET:.0%}.")
+        return Finding(Verdict.DISAGREES, f"Some runs never reach {TARGET:.0%}.")
     faster = runs.fewer("fedbuff", "fedavg", "seconds")
     words = (
         f"{times(faster)} times faster to {TARGET:.0%}, for "

@@ -57,6 +57,7 @@ CLAIM = Claim(
     known="abstract",
     ours="Bytes of a round for two networks; and the rows of docs/newer_methods.md, where four "
     "owners fine-tune a small network on the digits. No language model is tuned.",
+    own_task=True,
     judge=judge,
     chosen=OF_NEWER,
     measures={

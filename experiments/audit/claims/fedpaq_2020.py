@@ -19,6 +19,7 @@ def judge(runs: Runs):
         "float32",
         claimed=11,
         points=0.5,
+        of="nbytes_up",
         why="2 levels and a sign are 5 symbols, in 3 bits. The model comes back whole.",
     )
 

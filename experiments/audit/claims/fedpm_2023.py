@@ -156,8 +156,7 @@ def judge(runs: Runs) -> Finding:
     )
     if max(up) >= 1:
         words += " After so few rounds the draws are too near to even for a coder to gain."
-    both = [a + b for a, b in zip(up, down, strict=True)]
-    verdict = judged(True, rule.at_most(both, 2), rule.at_most(up, 1))
+    verdict = judged(rule.at_most(up, 1))
     factors = (times(runs.fewer(MASKS, WEIGHTS, key)) for key in ("nbytes_up", "nbytes"))
     return Finding(verdict, words, *factors)
 

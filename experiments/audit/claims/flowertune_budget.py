@@ -42,7 +42,7 @@ def judge(runs: Runs) -> Finding:
     )
     words = f"{listed}. Nothing is compressed; float32 stays float32."
     right = all(abs(each) <= 1 for each in off.values())
-    return Finding(Verdict.REPRODUCED if right else Verdict.REFUTED, words)
+    return Finding(Verdict.AGREES if right else Verdict.DISAGREES, words)
 
 
 CLAIM = Claim(
@@ -53,6 +53,7 @@ CLAIM = Claim(
     known="code",
     ours="A record of LoRA (rank 32, 64 matrices of 4,096) and of the 2NN of McMahan et al.: the "
     "count beside the length of the serialized record.",
+    own_task=True,
     judge=judge,
     measures={"Flower": of_system("flwr", "flwr==1.41.0", NAMES, count)},
     seeds=(0,),

@@ -31,7 +31,7 @@ def judge(runs: Runs) -> Finding:
         f"{listed}. A codebook of 256 float32 values is in each message, so nothing is saved below "
         "some 350 values; a large message is a quarter of float32, as the name says."
     )
-    return Finding(Verdict.SHOWN, words)
+    return Finding(Verdict.UNTESTED, words)
 
 
 CLAIM = Claim(

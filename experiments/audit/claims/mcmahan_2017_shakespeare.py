@@ -80,7 +80,7 @@ def judge(runs: Runs) -> Finding:
     """Fewer rounds by role than with roles mixed."""
     role, mixed = runs.all(BY_ROLE, "rounds"), runs.all(MIXED, "rounds")
     if not all(role + mixed):
-        return Finding(Verdict.ELSEWHERE, f"Some runs never reach {TARGET:.0%}.")
+        return Finding(Verdict.DISAGREES, f"Some runs never reach {TARGET:.0%}.")
     (first, *_), fewer = runs[BY_ROLE], runs.fewer(BY_ROLE, MIXED, "rounds")
     words = (
         f"{spread(role, '.0f')} rounds by role and {spread(mixed, '.0f')} with roles mixed to "

@@ -21,7 +21,7 @@ def judge(runs: Runs) -> Finding:
         f"{spread(runs.nats(ALONE, MULOCO), '+.3f')} against MuLoCo. The factors of the table are "
         "those against DiLoCo."
     )
-    verdict = judged(rule.at_most(more, 0.0), rule.saves(total, 8), rule.saves(up, 8))
+    verdict = judged(rule.at_most(more, 0.0), rule.saves(total, 8))
     return Finding(verdict, words, times(up), times(total))
 
 

@@ -30,7 +30,7 @@ def judge(runs: Runs) -> Finding:
         "under a mask (docs/secrecy.md)."
     )
     up, total = (times(runs.fewer("secret", "clear", key)) for key in ("nbytes_up", "nbytes"))
-    return Finding(Verdict.REPRODUCED if same else Verdict.REFUTED, words, up, total)
+    return Finding(Verdict.AGREES if same else Verdict.DISAGREES, words, up, total)
 
 
 CLAIM = Claim(
@@ -42,6 +42,7 @@ CLAIM = Claim(
     known="read",
     ours="Digits, ten clients, 5 rounds, 2,410 parameters in 2 bits: the same whole numbers added "
     "in the clear and under masks, both through the channel.",
+    own_task=True,
     judge=judge,
     seeds=range(5),
     measures={

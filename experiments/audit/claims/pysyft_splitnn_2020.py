@@ -15,7 +15,7 @@ def judge(runs: Runs) -> Finding:
         "The tables that the tutorial shows are about hundreds of clients and a large network; its "
         "own network, with one client, counts nothing."
     )
-    return Finding(Verdict.SHOWN, words)
+    return Finding(Verdict.UNTESTED, words)
 
 
 CLAIM = Claim(

@@ -49,6 +49,7 @@ CLAIM = Claim(
     ours="A gradient of the network of notebook 01 on digits (97,290 values) as one vector, with "
     "our "
     "entropy coder in place of Elias codes.",
+    own_task=True,
     judge=judge,
     seeds=range(5),
     measures={"a gradient": measure},

@@ -13,7 +13,7 @@ CLAIM = Claim(
     "`fltoolkit.split.train_uploading`, is measured in the row on CIFAR-10.",
     no_command="its source was read",
     judge=by_hand(
-        Verdict.SHOWN,
+        Verdict.UNTESTED,
         "Activations are still sent with every batch; only gradients are saved. So it cannot save"
         " more than a factor of two, where its reference reports up to 106.7.",
     ),

@@ -55,6 +55,7 @@ CLAIM = Claim(
     known="abstract",
     ours="Real bytes of one pass over 1,000 digits on both sides of the crossover that "
     "`fltoolkit.advise` predicts; the bottom is handed on from client to client.",
+    own_task=True,
     judge=judge,
     seeds=range(5),
     measures={"crossover": measure},

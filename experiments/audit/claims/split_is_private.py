@@ -16,7 +16,7 @@ def judge(runs: Runs) -> Finding:
         f"An attacker with images of its own explains {spread(digits)} of the variance of the "
         f"digits, and {spread(mnist)} of MNIST's, from the activations. 1 would be a copy."
     )
-    return Finding(Verdict.SHOWN, words)
+    return Finding(Verdict.UNTESTED, words)
 
 
 PART = "codecs on the activations"

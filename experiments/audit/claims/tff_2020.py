@@ -43,7 +43,7 @@ def judge(runs: Runs) -> Finding:
     )
     exact = (round(values["dense"], 2), round(values["theirs"], 2)) == (507.62, 146.46)
     factor = f"{values['packed'] / values['ours']:.1f}"
-    return Finding(Verdict.REPRODUCED if exact else Verdict.REFUTED, words, factor, factor)
+    return Finding(Verdict.AGREES if exact else Verdict.DISAGREES, words, factor, factor)
 
 
 CLAIM = Claim(
@@ -56,6 +56,7 @@ CLAIM = Claim(
     ours="The sizes of its codes, recomputed: 28 of the 32 bits of a word hold codes. Its meter "
     "and "
     "codecs are gone since. tests/core/codecs/test_other_systems.py holds the trap.",
+    own_task=True,
     judge=judge,
     measures={"a round": measure},
     seeds=(0,),
