@@ -65,7 +65,7 @@ flower: .venv-flower/.ready  # FedAvg over Flower: tests, simulation, a deployme
 	PATH="$(CURDIR)/.venv-flower/bin:$$PATH" python examples/flower/compare.py --deployment --rounds 3
 
 intersection: .venv-intersection/.ready  # tests of private set intersection, in an environment of their own
-	.venv-intersection/bin/pytest -q tests/research/secrecy/test_intersection.py
+	.venv-intersection/bin/pytest -q tests/replications/test_intersection.py
 
 wheel: $(SETUP)  # build wheel and sdist into dist/, install the wheel elsewhere and try it
 	$(BIN)/python tools/try_wheel.py

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.split_speed import interleaved
+from experiments.replications.deflate import Deflate
 from experiments.replications.lowrank import PowerSGD
 from fltoolkit.codecs import Codec, Float8, Half, Pipeline, Quantize, TopK
 from fltoolkit.codecs.places import largest
@@ -34,7 +35,6 @@ from fltoolkit_research.codecs import (
     QSGD,
     STC,
     ContextEntropy,
-    Deflate,
     RandomK,
     Rotate,
     Sign,

@@ -39,12 +39,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from experiments.replications.deflate import Deflate
 from experiments.replications.zstandard import Zstd
 from fltoolkit.codecs import BitPack, Entropy, Pipeline, Quantize, TopK, entropy
 from fltoolkit.codecs.stage import Indices, Part, Symbols, side
 from fltoolkit.data import load
 from fltoolkit.models import mcmahan_cnn, seeded, splitnn_mlp
-from fltoolkit_research.codecs import ContextEntropy, Deflate, contexts
+from fltoolkit_research.codecs import ContextEntropy, contexts
 
 STAGES: dict[str, Quantize | TopK] = {
     f"{bits}{'s' if s else 'd'}": Quantize(bits, s) for bits in (8, 4, 2) for s in (True, False)

@@ -16,6 +16,9 @@ from statistics import mean
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+import torch
+
 from experiments.null_rows import ALONE, SEND, megabytes, times
 from experiments.pareto.settings import SOLVED, TASKS, methods, null_rows
 from experiments.runs import (
@@ -35,8 +38,9 @@ from experiments.runs import (
     sweep,
 )
 from experiments.tables import markdown
+from fltoolkit.data.datasets import DIGITS, WRITERS_END, Dataset, standardize
+from fltoolkit.data.partitions import generator
 from fltoolkit_research import Experiment, run
-from fltoolkit_research.data import digits_by_writer
 
 RESULTS = STORED / "strangers.jsonl"
 PAGE = Page(
@@ -48,6 +52,25 @@ ROWS = (
     f"{SEND}, 2 bits per pixel, 1,800 {SOLVED}",
     *(SEND, ALONE, "FedAvg, float32", "STC 1 % both ways", "SplitNN, 4 bits all ways"),
 )
+
+
+def digits_by_writer(draw: int = 0, *, unseen: bool = True, num_test: int = 3) -> Dataset:
+    """The digits of 14 people; those of ``num_test`` of them, drawn at random, are the test.
+
+    With ``unseen=False`` the test images are drawn from all people, as many as in the test on
+    strangers of the same ``draw``: for a comparison. ``owners`` of the training images are numbers
+    from 0 to 13.
+    """
+    with np.load(DIGITS) as file:  # writer by writer
+        pixels, y = file["pixels"], torch.from_numpy(file["labels"].astype(np.int64))
+    x = standardize(pixels.reshape(-1, 1, 8, 8) / np.float32(16), "digits")
+    owners = torch.bucketize(torch.arange(len(y)), torch.tensor(WRITERS_END), right=True)
+    random = generator(draw)
+    strangers = random.choice(len(WRITERS_END), num_test, replace=False)
+    test = torch.isin(owners, torch.from_numpy(strangers))
+    if not unseen:
+        test = test[torch.from_numpy(random.permutation(len(test)))]
+    return Dataset(x[~test], y[~test], x[test], y[test], 10, "digits", owners=owners[~test])
 
 
 @dataclass(frozen=True)

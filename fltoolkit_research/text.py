@@ -22,7 +22,6 @@ HOMES = (
     *("fltoolkit.codecs", "fltoolkit_research.codecs", "fltoolkit_research.pooled"),
     *("fltoolkit.split.gates", "fltoolkit.federated.clock", "fltoolkit.federated.server"),
     "fltoolkit_research.federated.privacy",
-    "fltoolkit_research.federated.yogi",
     *("fltoolkit_research.data", "fltoolkit_research.models", "fltoolkit_research.secrecy"),
     *("fltoolkit.models", "torch.nn.modules.loss", "torch.optim"),
 )

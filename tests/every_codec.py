@@ -5,6 +5,7 @@ A new codec is added here, once. (stored_runs.py has those whose bytes are kept.
 
 from typing import Any
 
+from experiments.replications.deflate import Deflate
 from experiments.replications.dgc import DGC
 from experiments.replications.lowrank import PowerSGD
 from experiments.replications.zstandard import Zstd
@@ -32,7 +33,6 @@ from fltoolkit_research.codecs import (
     STC,
     BFloat16,
     ContextEntropy,
-    Deflate,
     Difference,
     LloydMax,
     Narrow,

@@ -23,9 +23,11 @@ from torch import nn
 
 from experiments.replications.adaptive import AdaptiveLevels, ByteBudget
 from experiments.replications.asynchronous import AsyncServer, fedasync, fedbuff
+from experiments.replications.deflate import Deflate
 from experiments.replications.dgc import DGC
 from experiments.replications.local_loss import train_local_loss
 from experiments.replications.lowrank import PowerSGD
+from experiments.replications.yogi import Yogi
 from experiments.replications.zstandard import Zstd
 from fltoolkit import codecs
 from fltoolkit.channel import Channel
@@ -71,7 +73,7 @@ from fltoolkit_research.codecs import (
     SameMaskChannel,
     Sign,
 )
-from fltoolkit_research.federated import GaussianDP, Yogi
+from fltoolkit_research.federated import GaussianDP
 from fltoolkit_research.leakage import Noise, NoPeek
 
 # ------------------------------------------------------------------------------------- messages
@@ -79,7 +81,7 @@ from fltoolkit_research.leakage import Noise, NoPeek
 STORED = Path(__file__).parent / "stored"
 ANSWERED, ANSWER = Pipeline(TopK(0.2)), Pipeline(SameMask(), Quantize(4))
 KNOWN = {name: getattr(room, name) for room in (codecs, more_codecs) for name in room.__all__}
-KNOWN |= {"DGC": DGC, "Noise": Noise, "PowerSGD": PowerSGD, "Zstd": Zstd}
+KNOWN |= {"Deflate": Deflate, "DGC": DGC, "Noise": Noise, "PowerSGD": PowerSGD, "Zstd": Zstd}
 CODECS = [
     eval(text, KNOWN)
     for text in json.loads((STORED / "messages.json").read_text("utf-8"))

@@ -11,6 +11,7 @@ from torch import nn
 
 from experiments.replications.dgc import DGC
 from experiments.replications.drift import feddyn, scaffold
+from experiments.replications.yogi import Yogi
 from fltoolkit import Channel
 from fltoolkit.codecs import ErrorFeedback, Float8, Pipeline, Quantize, TopK
 from fltoolkit.federated import Local, Server, fedavg
@@ -21,7 +22,6 @@ from fltoolkit_research.federated import (
     GaussianDP,
     Ring,
     Stream,
-    Yogi,
     ddp,
     diloco,
     streaming_diloco,

@@ -34,6 +34,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 import every_codec  # noqa: E402
 
+from experiments.replications.deflate import Deflate  # noqa: E402
 from experiments.replications.lowrank import PowerSGD  # noqa: E402
 from experiments.replications.zstandard import Zstd  # noqa: E402
 from fltoolkit.codecs import Codec, Entropy, Identity, Pipeline, Quantize, TopK  # noqa: E402
@@ -47,7 +48,7 @@ from fltoolkit.wire import (  # noqa: E402
     unpack,
     varint,
 )
-from fltoolkit_research.codecs import STC, ContextEntropy, Deflate, RandomK, difference  # noqa: E402
+from fltoolkit_research.codecs import STC, ContextEntropy, RandomK, difference  # noqa: E402
 
 # bytes: 2^24 values are free (wire.py), and decoding them takes some 60 bytes each
 MEMORY = 1 << 31

@@ -16,6 +16,9 @@ Each is one file, which stands on the package as a file of your own would. Not i
     decoupled_momentum  momentum of which only the fast part is sent
     zeroth_order  seeds and scalars in place of gradients
     distill     prototypes by k-means, and distilled samples
+    yogi        the server optimizer of FedYogi
+    intersection  which samples two owners have in common, found without showing the others
+    deflate     zlib as a coder, for comparison
     zstandard   Zstandard as a coder
     jpeg        images as JPEG files
     shrink      fewer pixels

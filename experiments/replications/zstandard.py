@@ -6,8 +6,8 @@ An entry is written as `Deflate` writes it, with another method.
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from experiments.replications.deflate import Deflate
 from fltoolkit.wire import WireError
-from fltoolkit_research.codecs.deflate import Deflate
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 Ann has the left halves of MNIST images and their labels, Ben the right halves, each in an order of
 its own. They share some of them. Not here: the protocol, which is in
-fltoolkit_research/secrecy/intersection.py.
+experiments/replications/intersection.py.
 """
 
 import time
@@ -12,6 +12,7 @@ from statistics import mean
 import torch
 from torch import Tensor, nn
 
+from experiments.replications.intersection import align
 from experiments.runs import Result, share_ci
 from experiments.secrecy.run import dataset
 from experiments.tables import markdown
@@ -20,7 +21,6 @@ from fltoolkit.codecs import Pipeline
 from fltoolkit.models import seeded
 from fltoolkit_research.codecs import EDEN
 from fltoolkit_research.pooled import lossless_nbytes
-from fltoolkit_research.secrecy import align
 
 SIZES, SHARED = (100, 1000, 10_000), 0.8
 WAYS = {

@@ -9,7 +9,6 @@ Read them in any order; each file stands alone.
     same_mask   gradients at the places of the activations that they answer
     narrow      whole numbers in as few bits as their range needs
     contexts    symbols and places by what rows, columns and neighbours say of them
-    deflate     a general compressor, for comparison
     difference  only what has changed since the last message
 
 `contexts` stands on `_outer_products` (what rows and columns tell of a value) and `_lanes` (many

@@ -2,7 +2,6 @@ from .codebooks import BFloat16 as BFloat16
 from .codebooks import LloydMax as LloydMax
 from .codebooks import Quantiles as Quantiles
 from .contexts import ContextEntropy as ContextEntropy
-from .deflate import Deflate as Deflate
 from .difference import Difference as Difference
 from .narrow import Narrow as Narrow
 from .rotate import DRIVE as DRIVE

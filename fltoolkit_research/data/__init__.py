@@ -2,7 +2,6 @@
 
     text        characters as numbers, in windows, by speaker
     partitions  who has which samples: by shards, in their order, by owner
-    writers     digits with a test on people whom nobody trained on
 
 The data sets of the course are in `fltoolkit.data`.
 """

@@ -6,4 +6,3 @@ from .partitions import partition_shards as partition_shards
 from .text import Text as Text
 from .text import load_text as load_text
 from .text import speeches as speeches
-from .writers import digits_by_writer as digits_by_writer

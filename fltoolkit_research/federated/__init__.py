@@ -6,7 +6,6 @@
     local_steps     many local steps, then an average of how far workers came; in fragments
     muon            an optimizer whose steps are orthogonal matrices
     sums            no training: each owner sends sums of fixed features, once
-    yogi            the server optimizer of FedYogi
 
 Plain federated averaging is in `fltoolkit.federated`; docs/federated.md compares all methods.
 """

@@ -14,4 +14,3 @@ from .muon import orthogonalized as orthogonalized
 from .privacy import GaussianDP as GaussianDP
 from .sums import one_sum as one_sum
 from .sums import sums_of as sums_of
-from .yogi import Yogi as Yogi

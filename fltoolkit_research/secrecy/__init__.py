@@ -7,11 +7,9 @@
     parties     what a client and the server compute in a secure sum
     four_rounds the four rounds of a secure sum, as an exchange and as a mean
     accounting  what noise on a mean promises, in words
-    intersection  which samples two owners have in common, found without showing the others
 
 Secure sums need the extra ``secrecy`` (the package ``cryptography``), accounting ``privacy``
-(``dp-accounting``), and intersection ``intersection`` (``openmined-psi``). docs/secrecy.md says
-what is protected from whom, and what is not.
+(``dp-accounting``). docs/secrecy.md says what is protected from whom, and what is not.
 """
 
 import lazy_loader as lazy

@@ -6,7 +6,6 @@ from .four_rounds import PlainSum as PlainSum
 from .four_rounds import SecureSum as SecureSum
 from .four_rounds import secure_sum as secure_sum
 from .graph import num_neighbours as num_neighbours
-from .intersection import align as align
 from .summing import Grid as Grid
 from .summing import SharedRotation as SharedRotation
 from .summing import bits_of_sum as bits_of_sum

@@ -1,9 +1,13 @@
 """Optimizers of the server."""
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from experiments.audit.claim import Claim, Finding, Runs, Verdict, spread
+from experiments.replications.yogi import Yogi
 from fltoolkit_research import Experiment
+from fltoolkit_research.text import text_of
 
 BASE = Experiment(
     "fedavg",
@@ -16,8 +20,9 @@ BASE = Experiment(
 )
 
 
-def with_server(optimizer: str) -> Experiment:
-    return replace(BASE, name=optimizer, settings={**BASE.settings, "server_optimizer": optimizer})
+def with_server(optimizer: Any) -> Experiment:
+    settings = {**BASE.settings, "server_optimizer": optimizer}
+    return replace(BASE, name=text_of(optimizer), settings=settings)
 
 
 def judge(runs: Runs) -> Finding:
@@ -45,7 +50,7 @@ CLAIM = Claim(
     measures={
         "plain mean": BASE,
         "FedAvgM": with_server("SGD(lr=1.0, momentum=0.5)"),
-        "FedYogi": with_server("Yogi(lr=0.03)"),
+        "FedYogi": with_server(partial(Yogi, lr=0.03)),
         "FedAdam": with_server("Adam(lr=0.03)"),
     },
     seeds=range(10, 20),

@@ -11,6 +11,7 @@ import pytest
 import torch
 from every_codec import PIPELINES, for_conformance
 
+from experiments.replications.deflate import Deflate
 from experiments.replications.dgc import DGC
 from experiments.replications.lowrank import PowerSGD
 from experiments.replications.zstandard import Zstd
@@ -35,7 +36,6 @@ from fltoolkit_research.codecs import (
     QSGD,
     STC,
     BFloat16,
-    Deflate,
     Difference,
     LloydMax,
     RandomK,

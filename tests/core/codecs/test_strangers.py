@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.replications.deflate import Deflate
 from experiments.replications.lowrank import PowerSGD
 from experiments.replications.zstandard import Zstd
 from fltoolkit.codecs import BitPack, Entropy, Half, Pipeline, Quantize, TopK
@@ -19,7 +20,6 @@ from fltoolkit_research.codecs import (
     QSGD,
     STC,
     BFloat16,
-    Deflate,
     LloydMax,
     RandomK,
     Rotate,

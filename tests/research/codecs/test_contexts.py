@@ -23,12 +23,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from experiments.replications.deflate import Deflate
 from experiments.replications.zstandard import Zstd
 from fltoolkit.codecs import Quantize
 from fltoolkit.codecs.stage import Indices, Symbols
 from fltoolkit.testing import normal
 from fltoolkit.wire import WireError, varint
-from fltoolkit_research.codecs import ContextEntropy, Deflate, contexts
+from fltoolkit_research.codecs import ContextEntropy, contexts
 from fltoolkit_research.codecs import _lanes as lanes
 from fltoolkit_research.codecs import _outer_products as prediction
 from fltoolkit_research.codecs.contexts import LANED, MODELLED

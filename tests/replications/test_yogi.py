@@ -6,7 +6,7 @@ import pytest
 import torch
 from core.federated.small import One
 
-from fltoolkit_research.federated import Yogi
+from experiments.replications.yogi import Yogi
 
 
 def test_yogi_by_hand():

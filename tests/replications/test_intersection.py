@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from experiments.replications.intersection import align
 from fltoolkit import SGD, Channel, Party, train_vertical
 from fltoolkit_research.leakage import Listener
-from fltoolkit_research.secrecy import align
 
 pytest.importorskip("private_set_intersection")
 

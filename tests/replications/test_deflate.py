@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from coder_laws import CoderLaws, entropy_nbytes, gaussian, nbytes, symbols
 
+from experiments.replications.deflate import Deflate
 from experiments.replications.zstandard import Zstd
-from fltoolkit_research.codecs import Deflate
 
 both = pytest.mark.parametrize("coder", [Deflate(), Zstd()], ids=repr)
 
