@@ -55,11 +55,7 @@ FRAME = "tree.flt"  # a data set is one frame of wire.py
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Suppress what is printed inside the ``with``: syft prints many lines of progress.
-
-    >>> with quiet():
-    ...     print("Syncing ...")
-    """
+    """Suppress what is printed inside the ``with``: syft prints many lines of progress."""
     with contextlib.redirect_stdout(io.StringIO()):
         yield
 

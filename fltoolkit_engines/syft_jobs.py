@@ -31,13 +31,7 @@ __all__ = ["Jobs", "Review", "ReviewedJob", "settings_of"]
 
 @dataclass(frozen=True)
 class Review:
-    """What an owner reads before she decides: every file of a job, as it was at that moment.
-
-    >>> review = Review("sgd", "bob@example.org", {"code/main.py": "print('hello')"})
-    >>> changed = Review("sgd", "bob@example.org", {"code/main.py": "print('hell0')"})
-    >>> review.code, review.digest == changed.digest
-    ("print('hello')", False)
-    """
+    """What an owner reads before she decides: every file of a job, as it was at that moment."""
 
     name: str
     submitter: str

@@ -20,12 +20,7 @@ from fltoolkit_research.store import Result
 
 
 class Point(NamedTuple):
-    """One setting at the end of its runs; there is one run for each seed.
-
-    >>> point = Point("4 bits", Experiment(), nbytes=2e6, values={0: 0.94, 1: 0.95, 2: 0.96})
-    >>> point.name, point.num_seeds, round(point.value, 2), round(point.high, 3)
-    ('4 bits', 3, 0.95, 0.975)
-    """
+    """One setting at the end of its runs; there is one run for each seed."""
 
     name: str
     experiment: Experiment  # of the first seed
@@ -57,10 +52,6 @@ class Size(NamedTuple):
     """The size of one kind of message in one direction, in bytes; see `fltoolkit_research.weigh`.
 
     Nominal and entropy size are NaN if the codec could not compute them.
-
-    >>> size = Size("activations", "up", nominal=400.0, real=310, entropy=290.0)
-    >>> size.real / size.nominal  # the entropy coder saved more than a fifth
-    0.775
     """
 
     kind: str
@@ -76,12 +67,6 @@ def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
     What `failures` lists is left out: runs that failed, and runs that end with NaN or infinity.
 
     If several settings have the same title, the values that differ are added: "4 bits, lr=0.1".
-
-    >>> from fltoolkit import History
-    >>> history = History([{"accuracy": 0.9, "nbytes": 100}])
-    >>> two = [Result(Experiment(name="8 bits", lr=lr), history, "", 1.0) for lr in (0.05, 0.1)]
-    >>> list(groups(two))
-    ['8 bits, lr=0.05', '8 bits, lr=0.1']
     """
     found: dict[str, list[Result]] = {}
     for name, result in _named(r for r in results if len(r.history) and not _failure(r)):
@@ -121,11 +106,6 @@ def by_task(results: Iterable[Result]) -> dict[str, list[Result]]:
     """Results grouped by their task: data, model, clients, partition, loss and metric, in words.
 
     Only results of one task can be compared.
-
-    >>> from fltoolkit import History
-    >>> runs = [Result(Experiment(data=data), History(), "", 1.0) for data in ("digits", "mnist")]
-    >>> list(by_task(runs))
-    ['digits, mlp, 1 client', 'mnist, mlp, 1 client']
     """
     tasks: dict[str, list[Result]] = {}
     for result in results:
@@ -143,9 +123,6 @@ def metric_of(experiments: Iterable[Experiment]) -> Metric:
     """The metric of these experiments; raises ValueError if they have different metrics.
 
     Different metrics cannot be compared. Without any experiment, the metric is accuracy.
-
-    >>> metric_of([Experiment(metric="perplexity"), Experiment(metric="perplexity", seed=1)]).name
-    'perplexity'
     """
     found = {experiment.metric.name: experiment.metric for experiment in experiments}
     if len(found) > 1:
@@ -232,11 +209,6 @@ def front_within(
     stopped there. For each seed the best is chosen on the test set, so the values are a little too
     good. With one seed, both ends are the value itself. Budgets that are too small for one
     evaluation of each seed are left out.
-
-    >>> from fltoolkit import History
-    >>> history = History([{"accuracy": 0.5, "nbytes": 100}, {"accuracy": 0.9, "nbytes": 300}])
-    >>> front_within([Result(Experiment(), history, "", 1.0)], [50, 200, 400])
-    [(200, 0.5, 0.5, 0.5), (400, 0.9, 0.9, 0.9)]
     """
     results = list(results)
     metric = metric_of(result.experiment for result in results)
@@ -291,11 +263,6 @@ def value_within(history: History, nbytes: float, metric: Metric = ACCURACY) -> 
 
     The function returns the last value and not the best one, since choosing the best moment would
     use the test set.
-
-    >>> from fltoolkit import History
-    >>> history = History([{"accuracy": 0.5, "nbytes": 100}, {"accuracy": 0.9, "nbytes": 300}])
-    >>> value_within(history, 200), value_within(history, 50)
-    (0.5, None)
     """
     found = None
     for record in history.having(metric.name, "nbytes"):
@@ -339,13 +306,7 @@ def sizes_of(record: Record) -> list[Size]:
 
 
 def failures(results: Iterable[Result]) -> Mapping[str, str]:
-    """For each failed experiment, its title and the reason: the last line of its error, or NaN.
-
-    >>> from fltoolkit import History
-    >>> error = "Traceback ...\\nValueError: loss is NaN"
-    >>> failures([Result(Experiment(name="lr too high"), History(), error, 1.0)])
-    {'lr too high, seed 0': 'ValueError: loss is NaN'}
-    """
+    """For each failed experiment, its title and the reason: the last line of its error, or NaN."""
     return {
         f"{name}, seed {r.experiment.seed}": _failure(r)
         for name, r in _named(r for r in results if _failure(r))

@@ -13,11 +13,7 @@ from fltoolkit.intervals import t_quantile
 
 
 class Interval(NamedTuple):
-    """The mean of some values, and the ends of its 95 % confidence interval by Student's t.
-
-    >>> Interval(2.0, -0.5, 4.5, 3).beyond_zero
-    False
-    """
+    """The mean of some values, and the ends of its 95 % confidence interval by Student's t."""
 
     mean: float
     low: float  # minus infinity for a single value, which says nothing about the noise

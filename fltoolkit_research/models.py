@@ -217,9 +217,6 @@ def random_layer(
     """As `random_filters`, for the rows of a table: ``model[:3]`` and ``model[3:]``.
 
     The features are a random linear layer with ReLU, whitened for standard normal rows.
-
-    >>> random_layer(5, 20, seed=0)(torch.zeros(3, 5)).shape
-    torch.Size([3, 2])
     """
     with seeded(seed):
         layer, head = nn.Linear(num_columns, num_features), nn.Linear(num_features, num_classes)

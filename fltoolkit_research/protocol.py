@@ -30,11 +30,7 @@ is recorded."""
 
 @dataclass(frozen=True)
 class Setting:
-    """The values that one of a protocol's settings may have.
-
-    >>> COUNT.allowed(3), COUNT.allowed(0), CODEC.words
-    (True, False, 'a codec such as Pipeline(TopK(0.01))')
-    """
+    """The values that one of a protocol's settings may have."""
 
     words: str  # what is allowed, for the error: "a whole number above 0"
     allowed: Callable[[Any], bool]
@@ -79,11 +75,7 @@ def one_record_per_step(task: Task) -> int:
 
 
 def one_record_per_round(task: Task) -> int:
-    """Records in a round, for a protocol that yields one record per round: always 1.
-
-    >>> one_record_per_round(None)
-    1
-    """
+    """Records in a round, for a protocol that yields one record per round: always 1."""
     return 1
 
 

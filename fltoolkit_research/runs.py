@@ -165,11 +165,7 @@ def _check_kinds(experiment: Experiment, channel: Channel) -> None:
 
 
 def num_steps(experiment: Experiment) -> int:
-    """The number of training steps in the whole run; for federated protocols, of rounds.
-
-    >>> num_steps(Experiment(num_samples=64, rounds=3)), num_steps(Experiment("fedavg", rounds=3))
-    (6, 3)
-    """
+    """The number of training steps in the whole run; for federated protocols, of rounds."""
     return experiment.rounds * experiment.protocol.records_per_round(Task(experiment))
 
 

@@ -34,12 +34,7 @@ NUM_JUDGED = 3
 
 
 class Tried(NamedTuple):
-    """One candidate of a search, with the result at the point where its training stopped.
-
-    >>> tried = Tried("4 bits", spent=1200, value=0.9, nbytes=1000)
-    >>> tried.spent - tried.nbytes  # sent after the last evaluation within the budget
-    200
-    """
+    """One candidate of a search, with the result at the point where its training stopped."""
 
     title: str
     spent: int  # bytes that the search sent for it, also those beyond the budget
@@ -48,13 +43,7 @@ class Tried(NamedTuple):
 
 
 class Suggestion(NamedTuple):
-    """The result of a search, and how many bytes the search itself has sent.
-
-    >>> tried = [Tried("4 bits", 1000, 0.9, 1000), Tried("8 bits", 1000, 0.8, 1000)]
-    >>> found = Suggestion(Experiment(name="4 bits"), 0.9, 1000, 2000, tried)
-    >>> found.best.title, found.spent / found.nbytes  # searching cost twice what the best run costs
-    ('4 bits', 2.0)
-    """
+    """The result of a search, and how many bytes the search itself has sent."""
 
     best: Experiment  # run it with `fltoolkit_research.spend`, which stops at the budget
     value: float  # the task's metric on the held-out samples, as in `Tried`
@@ -188,12 +177,7 @@ class _Run:
 
 
 def space(task: Experiment, num_candidates: int, *, seed: int = 0) -> list[Experiment]:
-    """Settings drawn at random for one task: split and, with several clients, federated ones.
-
-    >>> drawn = space(Experiment(rounds=5), 3, seed=0)
-    >>> [experiment.protocol for experiment in drawn], len({e.key for e in drawn})
-    ([split_async, split, split_async], 3)
-    """
+    """Settings drawn at random for one task: split and, with several clients, federated ones."""
     random = np.random.default_rng(seed)
 
     def pick(*choices: Any) -> Any:

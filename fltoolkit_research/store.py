@@ -36,13 +36,7 @@ def add_row(path: str | os.PathLike[str], row: Mapping[str, Any]) -> None:
 
 
 class Result(NamedTuple):
-    """One finished experiment.
-
-    >>> from fltoolkit import History
-    >>> result = Result(Experiment(name="8 bits"), History([{"accuracy": 0.9}]), "", seconds=2.5)
-    >>> result.experiment.title, result.history[-1]
-    ('8 bits', {'accuracy': 0.9})
-    """
+    """One finished experiment."""
 
     experiment: Experiment
     history: History  # empty if the run failed

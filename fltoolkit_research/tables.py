@@ -40,13 +40,7 @@ DataNbytes = Callable[[Experiment], float]
 
 
 class Compared(NamedTuple):
-    """A point beside the one that it is compared with; see `compared`.
-
-    >>> from fltoolkit_research.experiment import Experiment
-    >>> row = Compared(Point("8 bits", Experiment(), 800, {0: 0.9}), "4 bits", [0.02], "(*)")
-    >>> row.point.name, row.reference
-    ('8 bits', '4 bits')
-    """
+    """A point beside the one that it is compared with; see `compared`."""
 
     point: Point
     reference: str  # the name of the other point; "" if there is none
@@ -55,18 +49,7 @@ class Compared(NamedTuple):
 
 
 def compared(results: Iterable[Result], against: str | None = None) -> list[Compared]:
-    """Each point with its differences to the named one, or to the cheaper front point before it.
-
-    >>> from fltoolkit import History
-    >>> from fltoolkit_research.experiment import Experiment
-    >>> ends = {"4 bits": (400, 0.5), "8 bits": (800, 0.75)}
-    >>> runs = [
-    ...     Result(Experiment(name=k, lr=b / 1e4), History([{"nbytes": b, "accuracy": a}]), "", 1.0)
-    ...     for k, (b, a) in ends.items()
-    ... ]
-    >>> [(row.point.name, row.reference, row.gains, row.star) for row in compared(runs)]
-    [('4 bits', '', [], '*'), ('8 bits', '4 bits', [0.25], '(*)')]
-    """
+    """Each point with its differences to the named one, or to the cheaper front point before it."""
     found = points(results)
     by_name = {point.name: point for point in found}
     if against is not None and against not in by_name:
@@ -317,9 +300,6 @@ def data_nbytes(experiment: Experiment) -> int:
     Raises ValueError where the size cannot be known, and says why: the files are not on this
     machine, the data set's function fails, or each target is a whole sequence, whose windows
     overlap.
-
-    >>> 28_000 < data_nbytes(Experiment()) < 30_000
-    True
     """
     e = experiment
     return _nbytes(source_of(e.data), e.num_samples, e.validation)

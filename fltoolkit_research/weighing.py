@@ -30,15 +30,6 @@ class WeighingChannel(SameMaskChannel):
             messages from another party to a client go "down", and all others (such as a bottom
             sent from client to client) go "across".
         every: every how many messages one is weighed; with 1 the sizes are exact.
-
-    >>> import torch
-    >>> from fltoolkit.codecs import BitPack, Pipeline, Quantize
-    >>> channel = WeighingChannel(
-    ...     {"gradients": Pipeline(Quantize(4), BitPack())}, clients=["alice"], every=1
-    ... )
-    >>> _ = channel.send("bob", "alice", "gradients", {"g": torch.linspace(0, 1, 800)})
-    >>> channel.sizes()
-    {'nbytes_gradients_down': 433, 'nominal_gradients_down': 408, 'entropy_gradients_down': 405}
     """
 
     def __init__(

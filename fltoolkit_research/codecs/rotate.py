@@ -254,9 +254,6 @@ def gaussian_levels(bits: int) -> tuple[float, ...]:
     end close to these (Panter and Dite 1951).
 
     Source: Lloyd 1982, "Least squares quantization in PCM", method I; Max 1960, table I.
-
-    >>> [round(level, 4) for level in gaussian_levels(2)]
-    [-1.5104, -0.4528, 0.4528, 1.5104]
     """
     check_number("bits", bits, 1, 8)
     shares = (torch.arange(1 << bits, dtype=torch.float64) + 0.5) / (1 << bits)
@@ -335,10 +332,6 @@ class DRIVE(_Coded):
     unbiased, with an error many times larger.
 
     Source: Vargaftik et al. 2021, arXiv 2105.08339.
-
-    >>> parts = {"w": torch.tensor([8.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])}
-    >>> DRIVE(unbiased=False).undo(DRIVE(unbiased=False).apply(parts))["w"]
-    tensor([ 6.2500,  1.2500, -1.2500,  1.2500,  1.2500, -1.2500, -1.2500,  1.2500])
     """
 
     seed: int = 0

@@ -65,9 +65,6 @@ def partition_owners(
     """Natural clients: all samples of one owner (a writer, a role, a clinic) stay together.
 
     With fewer clients than owners, each client gets several owners, drawn at random.
-
-    >>> [part.tolist() for part in partition_owners(torch.tensor([7, 7, 3, 5, 3]), 3, seed=0)]
-    [[0, 1], [2, 4], [3]]
     """
     names, which = named(owners)
     check_count("num_clients", num_clients, len(names), "owners")
@@ -79,10 +76,6 @@ def owner_numbers(data: Dataset) -> Int64[Tensor, " train"]:
     """The owner of each training sample as a number. ``data.owners`` may be names or numbers.
 
     Raises ValueError if a sample has none.
-
-    >>> x, y = torch.zeros(3, 4), torch.tensor([0, 1, 0])
-    >>> owner_numbers(Dataset(x, y, x, y, owners=["ben", "ann", "ben"]))
-    tensor([1, 0, 1])
     """
     if data.owners is None:
         raise ValueError(
@@ -118,10 +111,6 @@ def of_owners(
 
     `Text.roles` returns such samples. With
     ``Experiment(partition="owners")`` each client gets all samples of some owners.
-
-    >>> one, two = (torch.zeros(3, 4), torch.zeros(3)), (torch.ones(2, 4), torch.ones(2))
-    >>> of_owners({"ann": one, "ben": two}, *two).owners
-    tensor([0, 0, 0, 1, 1])
     """
     xs, ys = zip(*owners.values(), strict=True)
     numbers = torch.arange(len(ys)).repeat_interleave(torch.tensor([len(y) for y in ys]))

@@ -43,9 +43,6 @@ class Text:
         """Number the characters of ``text``; its last part, ``held_out``, becomes the test part.
 
         Raises ValueError if either part would have fewer than two characters.
-
-        >>> Text.of("abracadabra, abracadabra", "spell")
-        Text(spell: 22 train, 2 test, 7 characters)
         """
         alphabet = "".join(sorted(set(text)))
         first = len(text) - round(held_out * len(text))
@@ -59,12 +56,7 @@ class Text:
         return cls(ids[:first], ids[first:], alphabet, name, digest)
 
     def encode(self, text: str) -> Int64[Tensor, " characters"]:
-        """The numbers of the characters. Raises ValueError for one that is not in ``alphabet``.
-
-        >>> spell = Text.of("abracadabra, abracadabra", "spell")
-        >>> spell.decode(spell.encode("cadabra"))
-        'cadabra'
-        """
+        """The numbers of the characters. Raises ValueError for one that is not in ``alphabet``."""
         if strangers := sorted(set(text) - set(self.alphabet)):
             raise ValueError(
                 f"{strangers[0]!r} is not among the {len(self.alphabet)} characters of {self.name}"

@@ -127,11 +127,7 @@ class Stream:
 
 @dataclass
 class Underway(RoundMemory):
-    """What `streaming_diloco` keeps: each worker's weights, and the means that have not arrived.
-
-    >>> Underway().state_dict()
-    {'weights': {}, 'waiting': []}
-    """
+    """What `streaming_diloco` keeps: each worker's weights, and the means that have not arrived."""
 
     weights: dict[str, Tree] = field(default_factory=dict)
     waiting: list[Tree] = field(default_factory=list)  # the oldest first

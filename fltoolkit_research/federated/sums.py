@@ -124,12 +124,6 @@ def sums_of(
     ``counts`` [classes] is the number of samples of each class, ``sums`` [classes, features] the
     sum of their features, and ``products`` [features (features + 1) / 2] the upper triangle of the
     sum of products of two features. All are float32.
-
-    >>> x, y = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([0, 1])
-    >>> sums_of(nn.Identity(), x, y, num_classes=2)["products"]  # 1 + 9, 2 + 12, 4 + 16
-    tensor([10., 14., 20.])
-
-    Raises ValueError for samples without a class, and for features that are not finite.
     """
     if y.dim() != 1 or y.is_floating_point() or len(x) != len(y) or not len(y):
         raise ValueError(

@@ -384,11 +384,6 @@ def over_seconds(
 
     ``rate`` is in bytes per second, ``latency`` in seconds per message.
     `fltoolkit_research.seconds_on` computes the time, `fltoolkit.plots.curves` draws the lines.
-
-    >>> from fltoolkit import History
-    >>> history = History([{"nbytes": 1000, "num_waits": 2, "accuracy": 0.9}])
-    >>> over_seconds({"SplitNN": history}, rate=500, latency=0.25).get_label()
-    'SplitNN ends at accuracy 90.0 %, seconds 2.5'
     """
 
     def timed(history: History) -> History:

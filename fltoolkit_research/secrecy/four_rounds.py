@@ -396,14 +396,6 @@ class PlainSum(_Summing):
 
     So the difference between the two is what secrecy costs, and nothing else: the means are equal
     to the last bit. Each client sends its symbols at their own width (kind ``update``).
-
-    >>> from fltoolkit.codecs.pipeline import Pipeline
-    >>> from fltoolkit_research.secrecy.summing import Grid
-    >>> workers = {name: {"w": torch.randn(5)} for name in ("ann", "ben", "cem")}
-    >>> codec = Pipeline(Grid(2, top=4.0))
-    >>> clear, secret = PlainSum(codec)(Channel(), workers), SecureSum(codec)(Channel(), workers)
-    >>> torch.equal(clear["w"], secret["w"])
-    True
     """
 
     codec: Codec

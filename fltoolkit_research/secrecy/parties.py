@@ -117,11 +117,7 @@ class Member:
 
 
 class FromClient(ValueError):
-    """What a client has sent cannot be right; ``number`` is the client's.
-
-    >>> FromClient(3, "its masked vector").number
-    3
-    """
+    """What a client has sent cannot be right; ``number`` is the client's."""
 
     def __init__(self, number: int, words: str):
         super().__init__(words)

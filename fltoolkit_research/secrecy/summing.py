@@ -218,10 +218,6 @@ def can_sum(codec: Codec) -> bool:
 
     All stages must have ``sums = True``: each sender uses the same levels and the same places, and
     no coder follows. The last one is a `Grid`.
-
-    >>> from fltoolkit.codecs import Pipeline, Quantize
-    >>> can_sum(Pipeline(SharedRotation(), Grid(4, top=0.1))), can_sum(Pipeline(Quantize(8)))
-    (True, False)
     """
     _, *stages = walk(codec)
     summing = all(getattr(stage, "sums", False) for stage in stages)
