@@ -250,8 +250,6 @@ def bytes_to_reach(history: History, target: float, metric: Metric = ACCURACY) -
     """  # noqa: E501
     if metric.unit == "%" and not 0 <= target <= 1:
         raise ValueError(f"target={target}: {metric} is from 0 to 1; write 95 % as 0.95")
-    if not math.isfinite(target):
-        raise ValueError(f"target={target}: give a number that {metric} may reach")
     for record in history.having(metric.name, "nbytes"):
         if metric.reaches(float(record[metric.name]), target):
             return int(record["nbytes"])
@@ -281,8 +279,6 @@ def seconds_on(record: Record, *, rate: float, latency: float = 0.0) -> float:
     >>> seconds_on({"nbytes": 2_000_000, "num_waits": 100}, rate=1e6, latency=0.05)
     7.0
     """
-    if not rate > 0 or not latency >= 0:
-        raise ValueError(f"rate={rate}, latency={latency}: need rate > 0 and latency >= 0")
     return int(record["nbytes"]) / rate + int(record["num_waits"]) * latency
 
 

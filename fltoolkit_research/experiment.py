@@ -45,7 +45,6 @@ _MODELS = ("mlp", "cnn")
 _CALLS = ("data", "model", "loss", "optimizer")
 _LEAST = {"rounds": 1, "num_clients": 1, "batch_size": 1, "evaluations": 1, "seed": 0}
 _PARTITION = re.compile(r"iid|owners|shards\(\d+\)|dirichlet\(\d*\.?\d+\)")
-_MOST_NBYTES = 10_000_000  # of a file of experiments
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,10 +356,8 @@ def read(path: str | os.PathLike[str], modules: Sequence[ModuleType] = ()) -> li
     [(2, 0), (2, 1), (2, 2)]
     """
     path = Path(path)
-    if path.stat().st_size > _MOST_NBYTES:
-        raise ValueError(f"{path} is larger than {_MOST_NBYTES:,} bytes: make two files of it")
     try:
-        value = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_once_each)
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} cannot be read as JSON: {error}") from error
     defaults: Mapping[str, Any] = {}
@@ -404,16 +401,6 @@ def _check_type(name: str, kind: Any, value: Any) -> None:
             raise TypeError(
                 f"{name}={value!r} is a {type(value).__name__}: give a {needed.__name__}"
             )
-
-
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object. Raises ValueError for a key that is there twice: one would be lost."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} is there twice: leave one of them out")
-    return found
 
 
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:

@@ -62,19 +62,13 @@ def generate(
 
     Without ``generator`` each character is the most likely one (greedy); with it, each is drawn as
     likely as the model says. The model computes in the mode that it is in. Its output must be
-    log-probabilities [batch, num_characters, characters], as of `gpt`. Raises ValueError if there
-    is nothing to start from or a count is too small, and FloatingPointError if the output is NaN.
+    log-probabilities [batch, num_characters, characters], as of `gpt`. Raises FloatingPointError if
+    the output is NaN.
 
     >>> model, start = gpt(5, context=8, width=16, seed=0), torch.tensor([3])
     >>> generate(model, start, 4, context=8).shape
     torch.Size([5])
     """
-    if start.dim() != 1 or not len(start):
-        raise ValueError(f"start has the shape {list(start.shape)}: give one character or more")
-    if length < 0 or context < 1:
-        raise ValueError(
-            f"length={length}, context={context}: a length of 0 or more, a context of 1 or more"
-        )
     ids = start
     for _ in range(length):
         logs = model(ids[None, -context:])[0, :, -1]

@@ -40,8 +40,6 @@ class WeighingChannel(SameMaskChannel):
         every: int = 50,
     ):
         super().__init__(codecs)
-        if every < 1:
-            raise ValueError(f"every={every}: weigh every 1 or more messages")
         self.every, self.clients = every, frozenset(clients)
         self._sums: dict[str, _Sums] = {}
 

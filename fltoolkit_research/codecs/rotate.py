@@ -85,14 +85,8 @@ def hadamard(x: Tensor) -> Tensor:
     """The normalized Walsh-Hadamard transform of x [n], n a power of two; its own inverse.
 
     For n = c * r, H_n is the Kronecker product of H_c and H_r: write x as a matrix with r columns,
-    multiply its rows with H_r, transpose it, and go on with the next factor r of n. Raises
-    ValueError if n is not a power of two, or if x is a matrix.
+    multiply its rows with H_r, transpose it, and go on with the next factor r of n.
     """
-    if x.dim() != 1 or len(x).bit_count() != 1:
-        raise ValueError(
-            f"values of shape {tuple(x.shape)}: a Hadamard transform takes one dimension, whose "
-            "length is a power of two. Flatten them (x.flatten()) and pad or cut them first"
-        )
     left, out, spare = len(x), torch.empty_like(x), torch.empty_like(x)
     while left > 1:
         r = min(RADIX, left)

@@ -1,4 +1,3 @@
-from .partitions import of_owners as of_owners
 from .partitions import owner_numbers as owner_numbers
 from .partitions import partition_contiguous as partition_contiguous
 from .partitions import partition_owners as partition_owners

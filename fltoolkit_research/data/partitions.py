@@ -3,7 +3,7 @@
 Not here: evenly and by a Dirichlet distribution (`fltoolkit.data`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -80,8 +80,7 @@ def owner_numbers(data: Dataset) -> Int64[Tensor, " train"]:
     if data.owners is None:
         raise ValueError(
             f"partition='owners': {data.name} does not say whose each sample is. Give "
-            "Dataset(..., owners=...), a number or a name for each training sample, or use "
-            "fltoolkit_research.data.of_owners"
+            "Dataset(..., owners=...), a number or a name for each training sample"
         )
     if len(data.owners) != len(data.y_train):
         raise ValueError(
@@ -98,20 +97,3 @@ def named(owners: Any) -> tuple[np.ndarray, np.ndarray]:
             raise ValueError(f"sample {row} has the owner {owner}: give each a number or a name")
     names, which = np.unique(np.asarray(of), return_inverse=True)
     return names, which
-
-
-def of_owners(
-    owners: Mapping[str, tuple[Tensor, Tensor]],
-    x_test: Tensor,
-    y_test: Tensor,
-    num_classes: int = 0,
-    name: str = "own data",
-) -> Dataset:
-    """The samples of people, writers or roles, given by name; owner k is the k-th of them.
-
-    `Text.roles` returns such samples. With
-    ``Experiment(partition="owners")`` each client gets all samples of some owners.
-    """
-    xs, ys = zip(*owners.values(), strict=True)
-    numbers = torch.arange(len(ys)).repeat_interleave(torch.tensor([len(y) for y in ys]))
-    return Dataset(torch.cat(xs), torch.cat(ys), x_test, y_test, num_classes, name, numbers)

@@ -225,11 +225,6 @@ def seconds_waiting(
     >>> [seconds_waiting(4e6, **link, overlapped_steps=steps) for steps in (0, 5, 10)]
     [4.0, 1.5, 0.0]
     """
-    if not (nbytes >= 0 and nbytes_per_second > 0 and seconds_per_step >= 0):
-        raise ValueError(
-            f"nbytes={nbytes}, nbytes_per_second={nbytes_per_second}, seconds_per_step="
-            f"{seconds_per_step}: bytes and seconds must be 0 or more, and the rate above 0"
-        )
     return max(0.0, nbytes / nbytes_per_second - overlapped_steps * seconds_per_step)
 
 

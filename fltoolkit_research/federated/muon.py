@@ -40,8 +40,6 @@ class Muon(torch.optim.Optimizer):
         adamw_lr: the learning rate of all others. A schedule scales both rates alike.
         betas: AdamW's.
         weight_decay: of all parameters, times their learning rate.
-
-    The gradient is 9 times stronger in one direction, and the matrix moves about as far in both:
     """
 
     def __init__(

@@ -29,8 +29,6 @@ def batch_distance_correlation(
     If x or y is constant, the result is 0 and its gradient is 0. The function holds samples^2
     distances in memory; `distance_correlation` computes the same number for thousands of rows.
     Source: Szekely, Rizzo and Bakirov 2007, definitions 2 to 5.
-
-    A parabola has no linear correlation with its argument, but the two depend on each other:
     """
     x, y = rows_of("x", x), rows_of("y", y)
     check_pair(x, y, 2)

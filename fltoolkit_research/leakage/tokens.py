@@ -88,8 +88,6 @@ def train_token_decoder(
             f"activations {list(h.shape)} and tokens {list(tokens.shape)}: need [samples, places, "
             "width] and [samples, places], and 10 samples or more"
         )
-    if hidden < 0 or reach < 0:
-        raise ValueError(f"hidden={hidden}, reach={reach}: both must be 0 or more")
     samples = fit, kept, _ = parted(len(h), seed)
     mean, scale = mean_and_scale(h[fit].flatten(0, 1))
     z = (h - mean) / scale
@@ -141,14 +139,7 @@ def nearest_tokens(
     """
     _check_activations(h)
     if positions is not None:
-        if len(positions) < h.shape[1]:
-            raise ValueError(f"{len(positions)} positions for {h.shape[1]} places: need one each")
         h = h - positions[: h.shape[1]]
-    if h.shape[2] != table.shape[1]:
-        raise ValueError(
-            f"activations {list(h.shape)} and a table {list(table.shape)}: the last numbers, the "
-            "widths, must be equal"
-        )
     return torch.cdist(h, table.to(h)[None]).argmin(dim=2)
 
 

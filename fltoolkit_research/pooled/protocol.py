@@ -133,7 +133,7 @@ def _check(
 
 
 def at_random(x: Tensor, y: Tensor, count: int, *, seed: int) -> Samples:
-    """``count`` of the samples, drawn without repetition: (x, y). All of them if there are fewer."""
+    """``count`` of the samples, drawn without repetition: (x, y); all of them if fewer."""
     check_number("count", count, 1)
     rows = np.random.default_rng(seed).permutation(len(y))[:count]
     return x[torch.from_numpy(rows)], y[torch.from_numpy(rows)]

@@ -80,7 +80,7 @@ def from_shares(shares: Mapping[int, bytes], threshold: int | None = None) -> by
 
 
 class WrongShare(ValueError):
-    """Shares do not fit each other; ``holder`` is the one whose share is wrong, if that is known."""
+    """Shares do not fit each other; ``holder`` is whose share is wrong, if that is known."""
 
     def __init__(self, wrong: Sequence[int], why: str = "does not fit the others"):
         self.holder = wrong[0] if len(wrong) == 1 else None

@@ -109,7 +109,7 @@ def test_the_key_is_the_content():
             {"protocol": "fedavg", "codecs": {"activations": "Pipeline()"}},
             r"fedavg sends model, update, control, and never 'activations'",
         ),
-        ({"metric": "acuracy"}, "choose one of accuracy, binary_accuracy"),
+        ({"metric": "acuracy"}, "choose one of accuracy, mean_squared_error"),
         ({"model": "mlpp"}, r"one of mlp, cnn, or a function"),
         ({"data": "open('x')"}, "is not allowed here"),
         ({"loss": "MSELoss"}, "is not allowed here"),
@@ -178,9 +178,6 @@ def test_files(tmp_path):
     for text, words in (
         ("[", "cannot be read as JSON"),
         ("[" * 10**5, "cannot be read as JSON"),
-        ('{"rounds": 2, "rounds": 3}', "the key 'rounds' is there twice"),
-        ('{"defaults": {}, "experiments": [{"lr": 1, "lr": 2}]}', "the key 'lr' is there twice"),
-        (" " * 10**7 + "[]", "larger"),
     ):
         path.write_text(text)
         with pytest.raises(ValueError, match=words):
