@@ -52,10 +52,6 @@ class ClientSetup:
 
     ``codecs`` and ``loss_fn`` must be the same as at the server. The learning rate and the other
     settings come with each message. Two nodes must not have the same name.
-
-    >>> client = ClientSetup("alice", nn.Linear(4, 2), torch.ones(10, 4), torch.zeros(10).long())
-    >>> client.name, len(client.y)
-    ('alice', 10)
     """
 
     name: str
@@ -75,11 +71,6 @@ class ServerSetup:
     plain SGD with the settings of ``local``; each node uses its own ``loss_fn``. The time that
     stragglers take is simulated, as in `fedavg`. A node that does not answer within
     ``reply_seconds`` (of real time) is left out of the round.
-
-    >>> local = Local(batch_size=32, lr=0.1, epochs=1)
-    >>> server = ServerSetup(nn.Linear(4, 2), {"rounds": 3, "local": local}, num_nodes=2)
-    >>> server.settings["rounds"], server.reply_seconds
-    (3, 600.0)
     """
 
     model: nn.Module

@@ -147,12 +147,6 @@ class Datasite:
 
     `MockDrive.join` makes one, or `login` for a Google account. Other datasites are named by the
     part of their e-mail before the @, or by the whole e-mail.
-
-    >>> drive = MockDrive()
-    >>> alice, bob = drive.join("alice"), drive.join("bob")
-    >>> bob.ask("alice")  # bob wants to exchange messages with alice
-    >>> alice.requests(), alice.peers()  # she has not accepted yet
-    (['bob@example.org'], [])
     """
 
     def __init__(self, client: SyftRDSClient, *, lock: Any = None):

@@ -53,18 +53,6 @@ class SyftChannel(Channel):
         poll: seconds between two looks at the Drive; each look is a request to it.
         run: needed between processes: a name that all of them give and that is new for each start,
             such as ``"monday 2"``, so that messages of an earlier run are skipped.
-
-    >>> import torch
-    >>> from fltoolkit_engines.syft import MockDrive
-    >>> drive = MockDrive()
-    >>> alice, bob = drive.join("alice"), drive.join("bob")
-    >>> bob.ask("alice")
-    >>> alice.accept("bob")
-    >>> channel = SyftChannel([alice, bob])
-    >>> channel.send("alice", "bob", "activations", {"h": torch.ones(2)})
-    {'h': tensor([1., 1.])}
-    >>> channel.nbytes() < channel.nbytes_transport()  # syft adds signature, encryption and JSON
-    True
     """
 
     def __init__(

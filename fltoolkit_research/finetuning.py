@@ -135,13 +135,7 @@ class LowRankChange(nn.Module):
 
 
 def full(model: nn.Module, *, where: Where | None = None) -> FineTuned:
-    """Fine-tune all weights, or those that ``where`` names: each gets a change of its own shape.
-
-    >>> model = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 2))
-    >>> tuned = full(model, where=lambda name: name.startswith("1."))
-    >>> [(name, list(t.shape)) for name, t in tuned.state_dict().items()]
-    [('changes.1/weight.delta', [2, 5]), ('changes.1/bias.delta', [2])]
-    """
+    """Fine-tune all weights, or those that ``where`` names: each gets a change of its own shape."""
     chosen = {n: w for n, w in model.named_parameters() if where is None or where(n)}
     return FineTuned(model, {name: FullChange(weight) for name, weight in chosen.items()})
 
@@ -167,11 +161,6 @@ def lora(
         where: which weights of linear layers; None: all.
         freeze_a: learn and send B only.
         seed: of the first A, which every party draws for itself.
-
-    >>> model = nn.Sequential(nn.Linear(30, 50), nn.ReLU(), nn.Linear(50, 2))
-    >>> tuned = lora(model, 2, seed=0)
-    >>> [(name, list(t.shape)) for name, t in tuned.state_dict().items()][:2]
-    [('changes.0/weight.b', [50, 2]), ('changes.0/weight.a', [2, 30])]
     """
     generator = torch.Generator().manual_seed(seed)
     weights = {

@@ -183,10 +183,6 @@ def random_filters(
         size: of a filter, odd; about a third of the picture's side.
         num_classes: of the linear layer, whose output becomes log-probabilities.
         seed: of filters, noise and the linear layer's first weights.
-
-    >>> model = random_filters((1, 8, 8), 14, seed=0)
-    >>> model[:5](torch.zeros(2, 1, 8, 8)).shape, model(torch.zeros(2, 1, 8, 8)).shape
-    (torch.Size([2, 126]), torch.Size([2, 10]))
     """
     if size % 2 == 0 or size < 1 or num_filters < 1:
         raise ValueError(

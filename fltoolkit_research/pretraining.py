@@ -45,15 +45,6 @@ def pretrained(
         seed: of the first weights and of the order of windows.
         folder: where the file is kept; None: the user's cache folder, of which
             ``pooch.os_cache("fltoolkit")`` says where it is.
-
-    >>> import tempfile
-    >>> text = Text.of("the cat sat on the mat. " * 20, "cat")
-    >>> small = {"num_steps": 2, "context": 8, "num_layers": 1, "width": 8, "num_heads": 2}
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     trained = pretrained(text, **small, folder=folder)
-    ...     read = pretrained(text, **small, folder=folder)  # trained once, then read from the file
-    >>> all(torch.equal(a, b) for a, b in zip(trained.parameters(), read.parameters()))
-    True
     """
     import pooch
 

@@ -85,12 +85,6 @@ def suggest(
         seed: the seed for drawing candidates.
         progress: is called with the list of each of the three heats and iterates over it, such as
             tqdm's bar. By default nothing is shown.
-
-    >>> codecs = [{"activations": f"Pipeline(Quantize({bits}))"} for bits in (8, 16)]
-    >>> tried = [Experiment(codecs=c, num_samples=128, rounds=9, evaluations=4) for c in codecs]
-    >>> found = suggest(tried[0], 600_000, candidates=tried)
-    >>> found.nbytes <= 600_000, len(found.tried), found.best in tried
-    (True, 2, True)
     """
     if not nbytes > 0 or not 0 < validation < 1:
         raise ValueError(

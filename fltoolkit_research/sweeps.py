@@ -58,15 +58,6 @@ def sweep(
             import the modules in which your own codecs, data and models are defined.
         retry: run again the experiments that failed before.
         progress: show a bar with the time left.
-
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> two = [Experiment(num_samples=64, rounds=1, seed=seed) for seed in (0, 1)]
-    >>> store = Store(Path(tempfile.mkdtemp()) / "results.jsonl")
-    >>> first = sweep(two, store=store, progress=False)
-    >>> again = sweep(two, store=store, progress=False)  # trains nothing
-    >>> len(again), [a.seconds == b.seconds for a, b in zip(first, again)]
-    (2, [True, True])
     """
     experiments = list(experiments)
     one_name_each(experiments)

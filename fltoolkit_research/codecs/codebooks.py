@@ -57,10 +57,6 @@ class Quantiles(_Codebook):
     All symbols are about equally frequent, so entropy coding gains nothing. The levels are close
     together where values are dense. If most values are -1 and a few are large, the
     large ones may arrive as -1, too.
-
-    >>> parts = Quantiles(1).apply({"w": torch.tensor([1.0, 2.0, 3.0, 100.0, 101.0, 102.0])})
-    >>> Quantiles(1).undo(parts)["w"]
-    tensor([  2.,   2.,   2., 101., 101., 101.])
     """
 
     bits: int  # 1 to 8; smaller = more compression

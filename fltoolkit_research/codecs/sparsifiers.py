@@ -114,12 +114,6 @@ class RandTopK(_Random):
     In the paper the gradient comes back at the same places: see `SameMask`.
 
     Source: Zheng et al. 2023, arXiv 2305.18469.
-
-    >>> from fltoolkit.codecs import Pipeline
-    >>> codec = Pipeline(RandTopK(0.5, alpha=0.5))
-    >>> h = {"h": torch.tensor([[4.0, 0.5, -2.0, 1.0]])}
-    >>> [codec.decode(codec.encode(h))["h"].tolist() for _ in range(2)]
-    [[[0.0, 0.5, -2.0, 0.0]], [[4.0, 0.0, -2.0, 0.0]]]
     """
 
     fraction: float  # larger = less compression

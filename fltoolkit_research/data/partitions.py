@@ -20,9 +20,6 @@ def partition_contiguous(num_samples: int, num_clients: int) -> list[Int64[Tenso
     """Deal out neighbouring samples together: the first part to the first client, and so on.
 
     This is for data with an order, such as the windows of a text. Sizes differ by at most one.
-
-    >>> [part.tolist() for part in partition_contiguous(5, 2)]
-    [[0, 1, 2], [3, 4]]
     """
     check_count("num_clients", num_clients, num_samples, "samples")
     return as_rows(np.array_split(np.arange(num_samples), num_clients))

@@ -70,19 +70,6 @@ def ddp(
     Raises:
         ValueError, TypeError: an argument is not allowed; raised at the call.
         FloatingPointError: a loss or a gradient is not finite.
-
-    Two workers with one sample each take the step that one worker with both samples would take:
-
-    >>> x, y, channel = torch.tensor([[1.0], [2.0]]), torch.tensor([[2.0], [4.0]]), Channel()
-    >>> model = nn.Linear(1, 1, bias=False)
-    >>> model.load_state_dict({"weight": torch.zeros(1, 1)})
-    <All keys matched successfully>
-    >>> local = Local(1, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)
-    >>> workers = {"ann": (x[:1], y[:1]), "ben": (x[1:], y[1:])}
-    >>> [record["loss"] for record in ddp(model, workers, channel, steps=1, local=local)]
-    [10.0]
-    >>> model.weight.item(), len(channel.transfers)  # the gradients are -4 and -16: 0.1 * 10
-    (1.0, 4)
     """
     team = Workers(model, as_fleet(workers), local, seed)
     check_one_step(team)

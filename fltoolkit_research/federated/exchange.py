@@ -89,16 +89,6 @@ class Ring:
 
     Source: Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of
     workstations"; it is what torch's DistributedDataParallel does.
-
-    Four workers hold 100 values each. Each sends 6 messages of 25 values, so 600 values travel in
-    all; through a server it would be 800:
-
-    >>> import torch
-    >>> workers = {f"worker_{k}": {c: torch.ones(25) for c in "abcd"} for k in range(4)}
-    >>> channel = Channel()
-    >>> mean = Ring()(channel, workers)
-    >>> len(channel.transfers), sum(t.nbytes_dense for t in channel.transfers) // 4
-    (24, 600)
     """
 
     def __call__(self, channel: Channel, trees: Mapping[str, Tree]) -> Tree:

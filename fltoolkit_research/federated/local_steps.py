@@ -66,17 +66,6 @@ def diloco(
     Raises:
         ValueError, TypeError: an argument is not allowed; raised at the call.
         FloatingPointError: training failed at a worker, or the outer step leads to NaN.
-
-    Ten inner steps cost the bytes of one:
-
-    >>> x = torch.tensor([[0.0], [1.0], [2.0], [3.0]])
-    >>> workers = {"ann": (x[:2], 2 * x[:2]), "ben": (x[2:], 2 * x[2:])}
-    >>> for steps in (1, 10):
-    ...     local = Local(2, lr=0.1, steps=steps, loss_fn=nn.functional.mse_loss)
-    ...     records = diloco(nn.Linear(1, 1), workers, Channel(), rounds=3, local=local)
-    ...     print([(record["step"], record["nbytes"]) for record in records])
-    [(1, 124), (2, 248), (3, 372)]
-    [(10, 124), (20, 248), (30, 372)]
     """
     team = Workers(model, as_fleet(workers), local, seed)
     rounds = to_come("rounds", rounds)
@@ -102,10 +91,6 @@ class Stream:
         overlap: how many rounds a message may take, 0 or more.
         blend: the paper's alpha, from 0 (take over the shared weights) to 1 (ignore them).
         exchange: `ThroughServer`, `AllGather` or `Ring`.
-
-    >>> Stream(4, overlap=-1)
-    Traceback (most recent call last):
-    ValueError: overlap=-1: how many rounds a message may take, 0 or more
     """
 
     fragments: int
@@ -169,15 +154,6 @@ def streaming_diloco(
         memory: each worker's weights and what is under way, for a run that goes on.
 
     The other arguments, the records and the errors are those of `diloco`.
-
-    With two fragments each round sends one: of this model the weight (8 values), then the bias (2):
-
-    >>> workers = {name: (torch.ones(4, 4), torch.zeros(4, 2)) for name in ("ann", "ben")}
-    >>> local, channel = Local(2, lr=0.1, steps=5, loss_fn=nn.functional.mse_loss), Channel()
-    >>> records = streaming_diloco(
-    ...     nn.Linear(4, 2), workers, channel, rounds=2, local=local, stream=Stream(2))
-    >>> len(list(records)), [transfer.nbytes_dense // 4 for transfer in channel.transfers]
-    (2, [8, 8, 8, 8, 2, 2, 2, 2])
     """
     team = Workers(model, as_fleet(workers), local, seed)
     rounds = to_come("rounds", rounds)

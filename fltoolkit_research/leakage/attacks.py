@@ -279,12 +279,6 @@ def norm_aucs(g: Float[Tensor, "samples ..."], y: Int[Tensor, " samples"]) -> di
 
     Returns:
         {class: area under the ROC curve}, see `auc`.
-
-    Here the samples of class 1 have long gradients:
-
-    >>> g = torch.tensor([[0.1, 0.0], [0.0, 0.2], [3.0, 4.0]])
-    >>> norm_aucs(g, torch.tensor([0, 0, 1]))
-    {0: 0.0, 1: 1.0}
     """
     length = rows_of("g", g).double().norm(dim=1)
     return {label: auc(length, y == label) for label in _classes(y)}
@@ -297,12 +291,6 @@ def direction_aucs(g: Float[Tensor, "samples ..."], y: Int[Tensor, " samples"]) 
     its cosine with this one. If the top network is a single layer, the
     gradient points away from the label's weights, so this attack finds nearly all labels.
     Source: Li et al. 2021, arXiv 2102.08504, section 3.2 (the direction attack).
-
-    Here the gradients of each class point the same way, whatever their length:
-
-    >>> g = torch.tensor([[1.0, 0.0], [5.0, 0.1], [0.0, 1.0], [0.2, 9.0]])
-    >>> direction_aucs(g, torch.tensor([0, 0, 1, 1]))
-    {0: 1.0, 1: 1.0}
     """
     unit = nn.functional.normalize(rows_of("g", g).double(), dim=1)
     found = {}

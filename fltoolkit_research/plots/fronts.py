@@ -98,19 +98,6 @@ def pareto(
         ax: the Axes to draw in; by default new Axes in a new figure.
         names: the settings to name. By default all are named if there are at most twelve; otherwise
             those on the front.
-
-    >>> from fltoolkit import History
-    >>> from fltoolkit_research.experiment import Experiment
-    >>> ends = {"8 bits": (2000, 0.9), "4 bits": (1000, 0.88), "2 bits": (1100, 0.7)}
-    >>> runs = [
-    ...     Result(Experiment(name=k, lr=b / 1e4), History([{"nbytes": b, "accuracy": a}]), "", 1.0)
-    ...     for k, (b, a) in ends.items()
-    ... ]
-    >>> for words in pareto(runs).get_label().split("; ")[1:]:
-    ...     print(words)
-    4 bits: 88.00 % for 1.0 kB (front)
-    2 bits: 70.00 % for 1.1 kB
-    8 bits: 90.00 % for 2.0 kB (front)
     """
     results = list(results)
     found = points(results)

@@ -59,17 +59,6 @@ def pool(
     receiver) and the running totals ``nbytes_up``, ``nbytes_down``, ``nbytes``.
 
     Raises ValueError for arguments that do not fit, before anything is sent.
-
-    >>> from torch import nn
-    >>> from fltoolkit.party import SGD
-    >>> from fltoolkit_research.pooled.compressors import lossless
-    >>> model = nn.Linear(4, 2)
-    >>> bob = Party("bob", model, SGD(model.parameters(), lr=0.1), nn.CrossEntropyLoss())
-    >>> x, y = torch.eye(4), torch.tensor([0, 1, 1, 0])
-    >>> channel = Channel({"samples": lossless(), "labels": lossless()})
-    >>> records = pool({"alice": (x, y)}, bob, channel, rounds=2, batch_size=2, seed=0)
-    >>> [(record["step"], record["nbytes"] == channel.nbytes()) for record in records]
-    [(2, True), (4, True)]
     """
     _check(owners, receiver, rounds, batch_size, steps_per_round)
     yield CHECKED

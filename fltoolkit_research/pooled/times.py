@@ -20,11 +20,6 @@ def lossless_nbytes(x: Tensor, y: Tensor | None = None, *, sample: int | None = 
         y: their labels; class numbers are sorted first, as in `fltoolkit_research.pooled.pool`.
         sample: compress only so many samples, evenly spaced, and scale the result up: within a few
             per cent, and in a tenth of a minute for MNIST.
-
-    >>> from fltoolkit.data import load
-    >>> digits = load("digits")
-    >>> 28_000 < lossless_nbytes(digits.x_train, digits.y_train) < 30_000
-    True
     """
     rows = torch.arange(len(x))
     if sample is not None and sample < len(x):

@@ -346,15 +346,6 @@ class SecureSum(_Summing):
         dropouts: who drops out, and when; None: nobody.
         server: its name as an exchange; `fedavg` gives its own.
         seed: of the rounding and the graph.
-
-    >>> from fltoolkit.codecs.pipeline import Pipeline
-    >>> from fltoolkit_research.secrecy.summing import Grid
-    >>> workers = {"ann": {"w": torch.tensor([1.0])}, "ben": {"w": torch.tensor([3.0])}}
-    >>> channel = Channel()
-    >>> round(SecureSum(Pipeline(Grid(16, top=4.0)))(channel, workers)["w"].item(), 2)
-    2.0
-    >>> channel.nbytes(kind="masked"), channel.nbytes(kind="model")
-    (26, 28)
     """
 
     codec: Codec
