@@ -8,7 +8,6 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from operator import itemgetter
 from statistics import mean
 from typing import NamedTuple
 
@@ -49,10 +48,7 @@ class Point(NamedTuple):
 
 
 class Size(NamedTuple):
-    """The size of one kind of message in one direction, in bytes; see `fltoolkit_research.weigh`.
-
-    Nominal and entropy size are NaN if the codec could not compute them.
-    """
+    """The size of one kind of message in one direction, in bytes; NaN where it is not known."""
 
     kind: str
     direction: str  # "up", "down" or "across"
@@ -219,26 +215,18 @@ def front_within(
             tests = [(int(row["nbytes"]), float(row[metric.name])) for row in rows]
             tests = [test for test in tests if math.isfinite(test[1])]
             reached.setdefault(run.experiment.seed, []).extend(tests)
-    best_so_far = {seed: _best_so_far(sorted(tests), metric) for seed, tests in reached.items()}
+    seeds = []  # of each: bytes of its evaluations, and the best value up to each of them
+    for tests in map(sorted, reached.values()):
+        bests = accumulate((value for _, value in tests), lambda a, b: metric.best([a, b]))
+        seeds.append(([nbytes for nbytes, _ in tests], [*bests]))
     found = []
     for budget in sorted(budgets):
-        places = [bisect_right(rows, budget, key=itemgetter(0)) for rows in best_so_far.values()]
+        places = [bisect_right(nbytes, budget) for nbytes, _ in seeds]
         if places and all(places):
-            best = [rows[k - 1][1] for k, rows in zip(places, best_so_far.values(), strict=True)]
-            found.append((budget, *_ends(best)))
+            best = interval([bests[k - 1] for k, (_, bests) in zip(places, seeds, strict=True)])
+            ends = (best.low, best.high) if best.known else (best.mean, best.mean)
+            found.append((budget, best.mean, *ends))
     return found
-
-
-def _ends(values: Sequence[float]) -> tuple[float, float, float]:
-    """Mean, and the ends of its interval; a single value stands for all three."""
-    found = interval(values)
-    return found[:3] if found.known else (found.mean,) * 3
-
-
-def _best_so_far(tests: list[tuple[int, float]], metric: Metric) -> list[tuple[int, float]]:
-    """For each evaluation, its bytes and the best value so far."""
-    bests = accumulate((value for _, value in tests), lambda a, b: metric.best([a, b]))
-    return [(nbytes, best) for (nbytes, _), best in zip(tests, bests, strict=True)]
 
 
 def bytes_to_reach(history: History, target: float, metric: Metric = ACCURACY) -> int | None:
@@ -259,8 +247,7 @@ def bytes_to_reach(history: History, target: float, metric: Metric = ACCURACY) -
 def value_within(history: History, nbytes: float, metric: Metric = ACCURACY) -> float | None:
     """The last value measured before more than ``nbytes`` were sent; None if none was.
 
-    The function returns the last value and not the best one, since choosing the best moment would
-    use the test set.
+    The last value and not the best one: choosing the best moment would use the test set.
     """
     found = None
     for record in history.having(metric.name, "nbytes"):

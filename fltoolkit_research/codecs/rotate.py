@@ -5,36 +5,30 @@ Not here: quantizers that take values as they come (fltoolkit/codecs/quantize.py
 A few large values make a quantizer bad: its range becomes wide, and all other values share the few
 levels near zero. A rotation R spreads each value over all places, so that the values of y = R x
 look like draws from N(0, 1) times |x| / sqrt(n), whatever x is. R is orthogonal, so an error in y
-is an equally large error in x. If the values look normal before the rotation, nothing is gained.
+is an equally large error in x.
 
 **Which rotation.** The values are multiplied with random signs D and then with a Hadamard matrix H,
-whose entries are all 1/sqrt(n) or -1/sqrt(n). This takes n log n steps (`hadamard`). The matrix
-exists only for n = 2, 4, 8, 16, ... The papers pad with zeros, so that up to twice the values are
-sent (2,097,152 instead of 1,605,632 for the large layer of McMahan's CNN). Here nothing is padded.
-Let m be the largest power of two up to n. Step 1 rotates the first m values. Step 2 rotates, with
-new signs, the last m values of the result:
+whose entries are all 1/sqrt(n) or -1/sqrt(n), in n log n steps (`hadamard`). The matrix exists only
+for n = 2, 4, 8, 16, ... The papers pad with zeros, so that up to twice the values are sent. Here
+nothing is padded. Let m be the largest power of two up to n. Step 1 rotates the first m values.
+Step 2 rotates, with new signs, the last m values of the result:
 
     x  [ ------ H D ------ ] [ as it is ]
        [ done ] [ ------ H D' --------- ]  y
 
-Both steps are orthogonal, and n values stay n values. Together they take about as long as one
-rotation of 2 m values, which padding would need. For n = m each step rotates all values, because
-one step would not be enough: if x has only two values a > b that are not zero, one step makes
-(a + b) and (a - b) of them, with signs that depend on a only, so b would never arrive.
-
-The two pieces of y (final after the first step; final after the second) may differ in magnitude if
-the pieces of x do. So `DRIVE` and `EDEN` send one scale for each piece: 8 bytes for each tensor, or
-4 if n = m.
+For n = m each step rotates all values: one step would not be enough, since of only two values a > b
+that are not zero it makes (a + b) and (a - b), with signs that depend on a only, so b would never
+arrive. The two pieces of y (final after the first step; final after the second) may differ in
+magnitude if the pieces of x do. So `DRIVE` and `EDEN` send one scale, 4 bytes, for each piece.
 
 **What is sent.** The seed of the signs: 4 bytes for each message, under `SEED`. The signs of an
 entry are drawn from this seed and the entry's name.
 
-**The same on every machine.** A message must be decoded to the same bits on every processor, since
-both ends of a `Difference` decode it and must hold the same values. A matrix kernel chooses its own
-order of addition, which differs between processors, and the last bits depend on this order. So
-decoding only adds and subtracts pairs of values, in an order that is written here
-(`_hadamard_in_order`). For the same reason the receiver rounds the levels of `EDEN` to six digits
-after the point. Encoding is done by the sender only, so its last bits may differ between machines.
+**The same on every machine.** Both ends of a `Difference` decode a message and must hold the same
+bits. A matrix kernel chooses its own order of addition, on which the last bits depend. So decoding
+only adds and subtracts pairs of values, in an order that is written here (`_hadamard_in_order`),
+and the levels of `EDEN` are rounded to six digits after the point. Encoding is done by the sender
+only, so its last bits may differ between machines.
 
 Source: Suresh et al. 2017, arXiv 1611.00429, section 3 (signs and Hadamard, padded).
 """
@@ -219,12 +213,10 @@ class Rotate(_Rotating):
     """A random rotation of each tensor, for the quantizer that comes next; exact up to rounding.
 
     ``Pipeline(Rotate(), Quantize(4))`` helps if a few values are much larger than most, as in
-    updates, and if symbols are packed at a fixed width. Before an entropy coder it can do harm: it
-    saves bytes because the symbol of zero is frequent, and `ContextEntropy` also because rows and
-    columns have patterns, and a rotation destroys both. After a rotation only a tensor of zeros is
-    exact. At one and two bits `DRIVE` and `EDEN` lose much less: the levels of `Quantize` lie at
-    the ends of the range, where rotated values are rare. Stochastic rounding stays unbiased. A
-    rotated number beyond the largest float32 becomes the largest float32.
+    updates, and if symbols are packed at a fixed width. Before an entropy coder it can do harm,
+    since a rotation destroys what makes symbols predictable. At one and two bits `DRIVE` and `EDEN`
+    lose much less: the levels of `Quantize` lie at the ends of the range, where rotated values are
+    rare. Stochastic rounding stays unbiased. A rotated number beyond float32 becomes its largest.
 
     Source: Konečný et al. 2016, arXiv 1610.05492, "structured random rotations"; Suresh et al.
     2017, arXiv 1611.00429, section 3.
@@ -242,10 +234,9 @@ class Rotate(_Rotating):
 def gaussian_levels(bits: int) -> tuple[float, ...]:
     """The 2^bits levels with the least mean squared error on N(0, 1), ascending.
 
-    They are found by Lloyd's algorithm, with a thousand steps: in each step, each level moves to
-    the mean of the density between the middles to its two neighbours. (From 6 bits on, the last
-    digits would still change after that.) It starts from quantiles of N(0, 3), since many levels
-    end close to these (Panter and Dite 1951).
+    Lloyd's algorithm, a thousand steps: each level moves to the mean of the density between the
+    middles to its two neighbours. It starts from quantiles of N(0, 3), since many levels end close
+    to these (Panter and Dite 1951).
 
     Source: Lloyd 1982, "Least squares quantization in PCM", method I; Max 1960, table I.
     """
@@ -263,8 +254,7 @@ def gaussian_levels(bits: int) -> tuple[float, ...]:
 class _Coded(_Rotating, Quantizer):
     """The common part of `DRIVE` and `EDEN`: rotate, take the nearest fixed level, send a scale.
 
-    Each piece of a tensor is coded by itself (see the module's docstring for the pieces). ``omega``
-    is None: the rotations are only nearly unbiased, and only for large tensors.
+    Each piece of a tensor is coded by itself; the module's docstring says which pieces.
     """
 
     unbiased: bool
@@ -320,10 +310,8 @@ class DRIVE(_Coded):
         |y|_1 / d      (otherwise), which has the least error: for `ErrorFeedback`.
 
     If rotated values look normal, |C(x)-x|^2 is 0.571 |x|^2 for the first scale (pi/2 - 1) and
-    0.363 |x|^2 for the second (1 - 2/pi). The paper proves that the first scale is unbiased for
-    rotations that are drawn uniformly. With signs and Hadamard matrices it is nearly unbiased, and
-    only for tensors of many values. `Rotate` before `Quantize(1, stochastic=True)` is always
-    unbiased, with an error many times larger.
+    0.363 |x|^2 for the second (1 - 2/pi). The first scale is unbiased for rotations that are drawn
+    uniformly; with signs and Hadamard matrices nearly so, and only for tensors of many values.
 
     Source: Vargaftik et al. 2021, arXiv 2105.08339.
     """

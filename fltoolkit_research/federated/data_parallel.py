@@ -48,16 +48,13 @@ def ddp(
     2. the gradients are averaged: ``exchange`` says where the messages go
     3. every worker takes the same step with the mean, so all models stay equal
 
-    With float32 messages and workers that have equally large batches, this is one worker whose
-    batch is all of theirs. Codecs with `ErrorFeedback` make it PowerSGD (Vogels et al. 2019, arXiv
-    1905.13727), sign descent with error feedback (Karimireddy et al. 2019, arXiv 1901.09847) or
-    top-k descent. One model and one optimizer stand for those of all workers.
+    With float32 messages and equally large batches, this is one worker whose batch is all of
+    theirs. Codecs with `ErrorFeedback` make it PowerSGD (Vogels et al. 2019, arXiv 1905.13727) or
+    sign descent (Karimireddy et al. 2019, arXiv 1901.09847).
 
     Args:
-        model: changed in place before each record. It must have no buffers that are saved (such as
-            those of BatchNorm): workers would have different ones.
-        workers: names to data ``(x, y)``; for a run that goes on, a `Fleet`, which keeps the state
-            of the optimizer.
+        model: changed in place before each record; without buffers that are saved (BatchNorm's).
+        workers: names to data ``(x, y)``; for a run that goes on, a `Fleet`.
         channel: with codecs for the kinds that the exchange sends.
         steps: how many steps; ``range(done, steps)`` for a run that goes on.
         local: with ``steps=1``. Clipping is applied to the mean gradient.

@@ -35,9 +35,9 @@ class Exchange(Protocol):
 class ThroughServer:
     """Each worker sends to a server, which sends the mean back to all: 2 N messages per round.
 
-    The workers' messages have the kind ``update``, the server's ``model``: give the channel a codec
-    for each. The mean is encoded once for all workers (`Channel.broadcast`), so all of them hold
-    the same. Both directions are sums of changes, so `ErrorFeedback` may be used in both.
+    The workers' messages have the kind ``update``, the server's ``model``. The mean is encoded once
+    for all workers (`Channel.broadcast`), so all of them hold the same. Both directions are sums of
+    changes, so `ErrorFeedback` may be used in both.
 
     Args:
         server: the server's name in the ledger.
@@ -57,8 +57,7 @@ class AllGather:
     """Each worker sends the same message to all others, and computes the mean: N (N - 1) messages.
 
     All messages have the kind ``update``. Every worker uses what the others decode from its own
-    message, and not what it encoded, so all means are equal. Nothing is an uplink here: records
-    have 0 bytes up and down, and all of them in ``nbytes``. With one worker nothing is sent.
+    message, so all means are equal. Records have 0 bytes up and down, and all in ``nbytes``.
     """
 
     def __call__(self, channel: Channel, trees: Mapping[str, Tree]) -> Tree:

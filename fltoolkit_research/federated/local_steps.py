@@ -43,15 +43,13 @@ def diloco(
     4. every worker moves the weights of the beginning of the round by the mean, through the same
        outer optimizer; so all of them begin the next round with equal weights
 
-    Only updates are sent, so messages of top-k codecs are small in both directions. Every worker
-    weighs the same. As the replicas are equal between rounds, one model and one outer optimizer
-    stand for all of them. docs/federated.md has the settings of MuLoCo and SparseLoCo, and runs
-    over several processes.
+    Every worker weighs the same. As the replicas are equal between rounds, one model and one outer
+    optimizer stand for all of them. docs/federated.md has the settings of MuLoCo and SparseLoCo.
 
     Args:
         model: what all workers hold between rounds; changed in place before each record.
-        workers: names to data ``(x, y)``; for a run that goes on, a `Fleet`, which keeps the states
-            of their optimizers. To begin after some steps of `ddp` (a warm start), give its fleet.
+        workers: names to data ``(x, y)``; for a run that goes on, or begins after steps of `ddp`, a
+            `Fleet`, which keeps the states of their optimizers.
         channel: with codecs for the kinds that the exchange sends.
         rounds: how many rounds; ``range(done, rounds)`` for a run that goes on.
         local: the inner steps; with ``keep_state=True`` a worker's optimizer lives on.
@@ -100,13 +98,10 @@ class Stream:
 
     def __post_init__(self) -> None:
         check_count("fragments", self.fragments)
-        if not isinstance(self.overlap, int) or self.overlap < 0:
+        if self.overlap < 0 or not 0 <= self.blend <= 1:
             raise ValueError(
-                f"overlap={self.overlap!r}: how many rounds a message may take, 0 or more"
-            )
-        if not 0 <= self.blend <= 1:
-            raise ValueError(
-                f"blend={self.blend}: the share of a worker's own weights, from 0 to 1"
+                f"overlap={self.overlap}, blend={self.blend}: overlap is a number of rounds, 0 or "
+                "more, and blend a share, from 0 to 1"
             )
 
 
@@ -143,10 +138,9 @@ def streaming_diloco(
        move by it, through the outer optimizer, and each worker mixes them into its own:
        ``blend * own + (1 - blend) * shared``
 
-    With ``Stream(1, overlap=0, blend=0)`` this is `diloco`. With ``overlap=1`` a worker goes on
-    for ``local.steps`` steps while the message is under way: it never waits if a round takes longer
-    than the message does (see `seconds_waiting`). The paper sends 4-bit floats,
-    ``Pipeline(Float8(3, 0))``.
+    With ``Stream(1, overlap=0, blend=0)`` this is `diloco`. With ``overlap=1`` a worker never waits
+    if a round takes longer than the message does (see `seconds_waiting`). The paper sends 4-bit
+    floats, ``Pipeline(Float8(3, 0))``.
 
     Args:
         model: the shared weights; changed in place before each record.

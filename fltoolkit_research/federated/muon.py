@@ -25,8 +25,7 @@ class Muon(torch.optim.Optimizer):
     M)``: every direction of the momentum moves equally far. It is meant for hidden matrices only:
     embeddings, the last layer and vectors are moved by AdamW. `muon_for` finds which are hidden.
 
-    ``torch.optim.Muon`` (since torch 2.9) takes matrices only and computes in bfloat16. This one
-    computes in the dtype of the parameters and is a single optimizer, as `Local` needs it.
+    ``torch.optim.Muon`` (since torch 2.9) takes matrices only and computes in bfloat16.
 
     Source: Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks". AdamW:
     Loshchilov and Hutter 2017, arXiv 1711.05101.
@@ -54,13 +53,6 @@ class Muon(torch.optim.Optimizer):
         weight_decay: float = 0.0,
     ):
         each = list(params)
-        rates = {"lr": lr, "adamw_lr": adamw_lr}
-        if wrong := {name: rate for name, rate in rates.items() if not 0 < rate < float("inf")}:
-            raise ValueError(f"{wrong}: learning rates must be above 0 and finite")
-        if not all(0 <= factor < 1 for factor in (momentum or 0.0, *betas)):
-            raise ValueError(f"momentum={momentum}, betas={betas}: each must be 0 to below 1")
-        if not weight_decay >= 0:
-            raise ValueError(f"weight_decay={weight_decay}: must be at least 0")
         chosen = {k for k in hidden if k < len(each)}
         if flat := [k for k in sorted(chosen) if each[k].dim() != 2]:
             raise ValueError(f"hidden={list(hidden)}: the parameters at {flat} are no matrices")

@@ -35,11 +35,10 @@ class GaussianDP:
     have the same weight, because otherwise one client could change the mean by more than ``clip /
     m``. Source: McMahan et al. 2018, arXiv 1710.06963, algorithm 1, with equal weights.
 
-    The server clips the decoded updates, so the bound holds for all codecs and residuals. Before
-    you publish an epsilon, you must know: the server sees each update (central privacy); m is
-    assumed to be public; `epsilon` is computed for clients that take part independently, and not
-    for cohorts of a fixed size; integer buffers get no noise; and anyone who knows ``seed`` can
-    subtract the noise.
+    The server clips the decoded updates, so the bound holds for all codecs. Before you publish an
+    epsilon: the server sees each update (central privacy); m is assumed to be public; `epsilon` is
+    for clients that take part independently, not for cohorts of a fixed size; integer buffers get
+    no noise; and anyone who knows ``seed`` can subtract it.
 
     >>> dp = GaussianDP(clip=1.0, noise_multiplier=0.1)
     >>> large, small = {"w": torch.tensor([300.0, 400.0])}, {"w": torch.tensor([0.3, 0.4])}

@@ -41,8 +41,7 @@ class Heard(NamedTuple):
 class Listener(Channel):
     """A channel that keeps a copy of what arrives, as an honest but curious receiver can do.
 
-    It carries and counts messages as `Channel` does, and training through it gives the same bits.
-    ``heard`` keeps one copy of each message of the chosen kinds, so it grows during training.
+    Training through it gives the same bits. ``heard`` grows by each message of the chosen kinds.
 
     >>> listener = Listener(kinds=["gradients"])
     >>> received = listener.send("bob", "alice", "gradients", {"g": torch.ones(2)})
@@ -89,10 +88,9 @@ def overhear(
 ) -> Overheard:
     """Send a trained party's activations of ``x`` through ``channel``, and keep what arrives.
 
-    The party works in evaluation mode, batch by batch, and learns nothing. The mask is read from
-    the message itself, so a zero that was sent counts as sent. Codecs that draw random numbers
-    continue from call to call: pass the same channel when you collect the attacker's own samples
-    and when you collect the victims' samples.
+    The party works in evaluation mode and learns nothing. The mask is read from the message itself,
+    so a zero that was sent counts as sent. Codecs that draw random numbers continue from call to
+    call: pass the same channel for the attacker's own samples and for the victims' samples.
 
     >>> from fltoolkit.codecs.pipeline import Pipeline
     >>> from fltoolkit.codecs.sparse import TopK
@@ -143,20 +141,19 @@ def train_decoder(
 ) -> Decoder:
     """Learn to reconstruct inputs from what crossed: the learned inversion attack.
 
-    The attacker has auxiliary inputs x. They resemble the victims' inputs, but none of them is a
-    victim's. For each auxiliary input the attacker also has what crossed the cut, because it can
-    query the client's part of the network: with the help of one client, or because it is handed
-    the model in a relay. It does not know the weights.
+    The attacker has auxiliary inputs x, which resemble the victims' inputs, and what crossed the
+    cut for each, because it can query the client's part of the network. It does not know the
+    weights.
 
     1. A fifth of the samples is kept for validation.
     2. A ridge regression maps h to x; its strength is chosen on the validation samples.
-    3. A network with one hidden layer learns the difference that remains. Its output starts at 0;
-       it is trained by Adam (lr=0.001), and the weights of the epoch that is best on the validation
-       samples are kept. An attacker who receives only noise keeps the start: the mean input.
+    3. A network with one hidden layer learns the difference that remains, from 0 on, by Adam
+       (lr=0.001); the weights of the best epoch on the validation samples are kept. An attacker who
+       receives only noise keeps the start: the mean input.
 
     Source: the "inverse-network" (black-box setting) of He, Zhang and Lee 2019, *Model inversion
-    attacks against collaborative inference*. The ridge regression is added here; it helps if the
-    auxiliary samples are few. If this attack fails, a stronger one may still succeed.
+    attacks against collaborative inference*; the ridge regression is added here. If this attack
+    fails, a stronger one may still succeed.
 
     Args:
         h: what crossed for each auxiliary sample, as it was decoded: `Overheard.h` or ``.mask``.
@@ -205,8 +202,7 @@ def explained_variance(
 ) -> float:
     """1 - (squared error of ``guess``) / (squared error of ``mean_input``).
 
-    1 is a perfect reconstruction. 0 is as good as guessing the mean of the attacker's own inputs
-    for every sample, and a negative number is worse than that.
+    1 is a perfect reconstruction, and 0 as good as guessing the mean of the attacker's own inputs.
 
     >>> x = torch.tensor([[0.0], [2.0]])
     >>> explained_variance(torch.tensor([[0.0], [1.0]]), x, torch.tensor([1.0]))
@@ -269,8 +265,7 @@ def norm_aucs(g: Float[Tensor, "samples ..."], y: Int[Tensor, " samples"]) -> di
 
     In an imbalanced binary task, look at the rare class: its samples are predicted worst, so their
     gradients are longest (Li et al. 2021, arXiv 2102.08504, section 3.2: the norm attack). With
-    many balanced classes the mean over the classes is always 0.5, because each pair of samples
-    counts once for one class and once against the other: look at the single classes.
+    balanced classes the mean over the classes is always 0.5: look at the single classes.
 
     Args:
         g: gradients at the cut, one row for each sample, as `Listener.heard` has them. A mean loss

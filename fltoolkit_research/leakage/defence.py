@@ -23,14 +23,11 @@ class NoPeek(Party):
     """A client that learns to hide its inputs: its loss is the label party's + weight * dCor(x, h).
 
     dCor is the distance correlation of a batch's inputs and its activations
-    (`batch_distance_correlation`). The label party need not know of it: when the gradient g of its
-    loss has come back, the client adds the gradient of its own term, g + weight * d dCor(x, h) / d
-    h, and continues as usual. No additional byte is sent. With weight 0 it computes the same bits
-    as a `Party`.
+    (`batch_distance_correlation`). When the gradient g of the label party's loss has come back, the
+    client adds that of its own term, g + weight * d dCor(x, h) / d h, and continues as usual. No
+    additional byte is sent. With weight 0 it computes the same bits as a `Party`.
 
-    Use it for the party that holds the inputs. x is treated as a constant, so parties between the
-    inputs and this one would not learn to hide anything. The distances need memory for batch^2
-    values.
+    Use it for the party that holds the inputs. The distances need memory for batch^2 values.
     Source: Vepakomma et al. 2020, arXiv 2008.09161, equation 1: weight = alpha_1 / alpha_2.
     """
 
@@ -57,13 +54,11 @@ class NoPeek(Party):
 class Noise(RandomStage):
     """Adds Gaussian noise of standard deviation ``sigma`` to every value before it is sent.
 
-    It is a stage of a codec: ``Pipeline(Noise(1.0), Quantize(4))``. The receiver gets the noisy
-    values and learns from them; nobody removes the noise again. Noise on activations hides inputs;
-    noise on gradients hides labels (the "iso" defence of Li et al. 2021, arXiv 2102.08504).
+    It is a stage of a codec: ``Pipeline(Noise(1.0), Quantize(4))``. Noise on activations hides
+    inputs; noise on gradients hides labels (the "iso" defence of Li et al. 2021, arXiv 2102.08504).
 
-    This is not differential privacy: activations are not clipped, so an activation may be much
-    larger than any sigma, and training may make activations larger. Anyone who knows ``seed`` can
-    subtract the noise; the seed exists so that a run can be repeated.
+    This is not differential privacy: activations are not clipped, so training may make them larger
+    than any sigma. Anyone who knows ``seed`` can subtract the noise.
     Source: for split learning e.g. Titcombe et al. 2021, arXiv 2104.05743 (with Laplace noise).
 
     >>> from fltoolkit.codecs.pipeline import Pipeline

@@ -1,8 +1,7 @@
 """Distance correlation measures how much two sets of vectors depend on each other.
 
-It sees every kind of dependence, not only the linear one. There are three functions:
-`batch_distance_correlation` follows the definition and can be differentiated;
-`distance_correlation` computes the same number for thousands of rows; and
+It sees every kind of dependence, not only the linear one. `batch_distance_correlation` can be
+differentiated, `distance_correlation` computes the same number for thousands of rows, and
 `corrected_distance_correlation` removes the bias that few samples cause.
 """
 
@@ -26,8 +25,7 @@ def batch_distance_correlation(
     2. A = a - row means - column means + mean; B is made from b in the same way
     3. dCov^2 = mean of A * B; dCor = sqrt(dCov^2 / sqrt(mean of A^2 * mean of B^2))
 
-    If x or y is constant, the result is 0 and its gradient is 0. The function holds samples^2
-    distances in memory; `distance_correlation` computes the same number for thousands of rows.
+    If x or y is constant, the result and its gradient are 0. Memory: samples^2 distances.
     Source: Szekely, Rizzo and Bakirov 2007, definitions 2 to 5.
     """
     x, y = rows_of("x", x), rows_of("y", y)
@@ -47,11 +45,8 @@ def distance_correlation(x: Float[Tensor, "samples ..."], y: Float[Tensor, "samp
     """Distance correlation of the rows of x and y: a number from 0 to 1.
 
     It is 1 if y is x rotated, scaled and shifted. In the limit of infinitely many samples it is 0
-    if and only if x and y are independent. With few samples of many values it is far above 0 even
-    if x and y are independent, and near 1 if there are fewer samples than values. So read it
-    beside `corrected_distance_correlation`.
-
-    The function holds 512 rows of distances in memory at a time and computes in float64.
+    if and only if x and y are independent; with few samples of many values it is far above 0 all
+    the same, so read it beside `corrected_distance_correlation`. Computed in float64.
     Source: Szekely, Rizzo and Bakirov 2007.
 
     >>> line = torch.arange(10.0).reshape(10, 1)

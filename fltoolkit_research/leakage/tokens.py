@@ -3,9 +3,8 @@
 Here: the nearest embedding, and a trained probe or small network. Not here: the attack on images,
 and how activations are collected (attacks.py), defences (defence.py).
 
-The labels of a language model are its inputs, shifted by one place. So an attacker who finds the
-inputs has the labels, too, and the last party of a plain cut, which has the labels, needs no
-attack. Only a U-shape leaves something to attack. Notebook 12 measures it.
+The labels of a language model are its inputs, shifted by one place. So the last party of a plain
+cut, which has the labels, needs no attack: only a U-shape leaves something to attack (notebook 12).
 """
 
 import math
@@ -49,15 +48,12 @@ def train_token_decoder(
 ) -> TokenDecoder:
     """Learn to guess each place's token from the activations at it: the token inversion attack.
 
-    As in `train_decoder`, the attacker has texts of the same kind as the victim's, none of them the
-    victim's, and what crossed for each. It does not know the weights.
-
-    1. a fifth of the windows is kept for validation
-    2. a linear probe, or with ``hidden`` a network with one hidden layer, learns the token of a
-       place by Adam (lr=0.01) from the activations there and at ``reach`` places on each side
-    3. its first scores are the logarithms of how often each token occurs, and the weights of the
-       epoch with the least loss on the validation windows are kept. An attacker who receives only
-       noise keeps the start: it guesses the most frequent token, as `unigram_guess` does
+    As in `train_decoder`, the attacker has texts of the same kind as the victim's, and what crossed
+    for each. A fifth of the windows is kept for validation. A linear probe, or with ``hidden`` a
+    network with one hidden layer, learns the token of a place by Adam (lr=0.01) from the
+    activations there and at ``reach`` places on each side. Its first scores are the logarithms of
+    how often each token occurs, and the weights of the epoch with the least validation loss are
+    kept: an attacker who receives only noise guesses the most frequent token.
 
     Args:
         h: what crossed for each auxiliary window, as it was decoded; of `overhear`,
@@ -118,8 +114,8 @@ def nearest_tokens(
 ) -> Int64[Tensor, "samples places"]:
     """For each place, the token whose embedding is nearest: the attack of a party with the weights.
 
-    A party that has the embedding table, because the pretrained model is public or because it made
-    the model itself, needs no training. Distances are Euclidean.
+    A party that has the embedding table, such as that of a public model, needs no training.
+    Distances are Euclidean.
 
     Args:
         h: what crossed.

@@ -88,8 +88,5 @@ def test_a_schedule_scales_both_rates_and_states_survive():
 
 def test_bad_settings():
     params = [nn.Parameter(torch.zeros(2, 2)), nn.Parameter(torch.zeros(2))]
-    for wrong in ({"lr": 0}, {"adamw_lr": float("nan")}, {"momentum": 1}, {"weight_decay": -1}):
-        with pytest.raises(ValueError, match=next(iter(wrong))):
-            Muon(params, (0,), **wrong)
     with pytest.raises(ValueError, match=r"the parameters at \[1\] are no matrices"):
         Muon(params, (1,))
