@@ -68,9 +68,8 @@ class ServerSetup:
 
     ``settings`` are keyword arguments of `fedavg`: ``rounds``, ``cohort``, ``local`` and so on; a
     ``server`` among them has neither ``tune`` nor a name of its own. The clients take steps of
-    plain SGD with the settings of ``local``; each node uses its own ``loss_fn``. The time that
-    stragglers take is simulated, as in `fedavg`. A node that does not answer within
-    ``reply_seconds`` (of real time) is left out of the round.
+    plain SGD with the settings of ``local``; each node uses its own ``loss_fn``. A node that does
+    not answer within ``reply_seconds`` (of real time) is left out of the round.
     """
 
     model: nn.Module

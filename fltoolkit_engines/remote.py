@@ -6,7 +6,7 @@ of parties. Not here: how messages get from one process to another.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +18,6 @@ from fltoolkit.split.gates import Progress, State
 from fltoolkit.trees import Tree
 
 __all__ = ["RemoteGate", "RemoteParty", "absent", "without_nan"]
-
-
-class LooksAhead(Protocol):
-    """A channel that can receive a message before the protocol asks for it."""
-
-    def look_ahead(self, sender: str, receiver: str, kind: str) -> Tree: ...
 
 
 def absent(num_samples: int) -> Float[Tensor, "num_samples 0"]:
@@ -102,15 +96,13 @@ class RemoteGate:
     longer than a period.
 
     Args:
-        channel: the channel of this process.
+        channel: the channel of this process, with ``look_ahead`` as `DistributedChannel` has it.
         label_party: the party that announces the state.
         client: the party that receives the announcement.
         every: length of a period in steps, equal to that of the real gate; None: an epoch.
     """
 
-    def __init__(
-        self, channel: LooksAhead, label_party: str, client: str, every: int | None = None
-    ):
+    def __init__(self, channel: Any, label_party: str, client: str, every: int | None = None):
         self.every = every
         self._channel, self._link = channel, (label_party, client, "control")
         self._state: State | None = None

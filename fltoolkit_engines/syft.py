@@ -68,14 +68,6 @@ class MockDrive:
 
     It simulates the protocol, not the security: all datasites are folders of one user on one
     machine. But actions through `Datasite` are refused as they would be between machines.
-
-    >>> drive = MockDrive()
-    >>> alice, bob = drive.join("alice"), drive.join("bob")
-    >>> bob.ask("alice")
-    >>> alice.accept("bob")
-    >>> nbytes_on_the_drive = alice.post("bob", "greeting", b"hello")
-    >>> bob.take("alice")[:2]
-    ('greeting', b'hello')
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None):
@@ -91,8 +83,7 @@ class MockDrive:
     def patched(self) -> Iterator[None]:
         """Make syft's login use this Drive instead of Google's, and ``folder`` as home folder.
 
-        One function of syft, `build_drive_service`, is replaced inside the ``with``. There
-        ``login_do`` and ``login_ds`` work unchanged with the path that `token` returns.
+        Inside the ``with``, ``login_do`` and ``login_ds`` work with the path that `token` returns.
         """
 
         def build_drive_service(credentials: Any, *_: Any, **__: Any) -> MockDriveService:
@@ -160,8 +151,7 @@ class Datasite:
     def login(cls, email: str, token_path: str | os.PathLike[str] | None = None) -> "Datasite":
         """Log in to Google Drive. In Colab a window opens; elsewhere ``token_path`` is needed.
 
-        This does what syft's ``login_do`` and ``login_ds`` do, but encrypts, which those two do
-        not. The tests do not run it, because they have no Google account.
+        Unlike syft's ``login_do`` and ``login_ds`` it encrypts. No test runs it.
         """
         both: dict[str, Any] = {"has_do_role": True, "has_ds_role": True, "encryption": True}
         if check_env() == Environment.COLAB:

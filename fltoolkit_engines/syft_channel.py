@@ -65,8 +65,6 @@ class SyftChannel(Channel):
         run: str | None = None,
     ):
         super().__init__(codecs)
-        if not (timeout >= 0 and poll >= 0):
-            raise ValueError(f"timeout={timeout}, poll={poll}: give seconds, 0 or more")
         self.sites = {site.name: site for site in sites}
         self.timeout, self.poll = timeout, poll
         self.transport: list[int] = []  # bytes on the Drive, one number for each of `transfers`

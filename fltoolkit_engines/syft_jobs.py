@@ -4,10 +4,9 @@ Here: `Jobs`, with which a researcher submits a job and an owner reviews and run
 `ReviewedJob`, with which `fedavg` trains. Not here: owners and the Drive (syft.py), messages
 (syft_channel.py). Notebook 09 runs this.
 
-The researcher submits a ``main.py``. The owner of the data reads it, approves or rejects it, and
-runs exactly the text that she has read, in her own process. syft's own runner would run ``run.sh``
-of the researcher instead; here it never runs. The review is the only protection: an approved job
-can copy private data into its result.
+The owner of the data reads the researcher's ``main.py``, approves or rejects it, and runs exactly
+the text that she has read, in her own process; a ``run.sh`` never runs. The review is the only
+protection: an approved job can copy private data into its result.
 """
 
 import ast
@@ -56,11 +55,6 @@ class Jobs:
     """The jobs that one datasite has submitted to others, and received from them.
 
     This object remembers the text of approved jobs; after a restart the owner must review again.
-
-    >>> from fltoolkit_engines.syft import MockDrive
-    >>> alice = Jobs(MockDrive().join("alice"))
-    >>> alice.status()  # nobody has submitted a job to alice
-    []
     """
 
     def __init__(self, site: Datasite):

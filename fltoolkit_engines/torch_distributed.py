@@ -23,8 +23,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torch import Tensor
-
 import fltoolkit
 from fltoolkit.channel import Channel, Delivery
 from fltoolkit.checkpoint import load_run, save_run
@@ -128,7 +126,8 @@ class DistributedChannel(Channel):
                 )
         if {sender, receiver} <= self.here:
             return super().cross(link, tree)
-        nothing = {name: _emptied(tensor) for name, tensor in tree.items()}
+        # as many rows, no columns: the values are in another process
+        nothing = {name: t.new_empty((*t.shape[:1], 0)) for name, t in tree.items()}
         if sender in self.here:
             try:
                 message = self.links.codecs_of(link).sending.encode(tree)
@@ -257,11 +256,6 @@ class DistributedChannel(Channel):
                         f"step 0: {there} (process {rank}) has {what} {theirs.get(what)!r}, {here} "
                         f"(process {self.rank}) has {mine[what]!r}. Both must be the same"
                     )
-
-
-def _emptied(tensor: Tensor) -> Tensor:
-    """A stand-in for a tensor whose values are in another process: as many rows, no columns."""
-    return tensor.new_empty((*tensor.shape[:1], 0))
 
 
 def _mark(link: Link) -> int:

@@ -130,18 +130,7 @@ def metric_of(experiments: Iterable[Experiment]) -> Metric:
 
 
 def points(results: Iterable[Result]) -> list[Point]:
-    """The last evaluation of each setting; settings with few bytes come first.
-
-    The two seeds of this setting become one point, whose value is their mean:
-
-    >>> from fltoolkit import History
-    >>> runs = [
-    ...     Result(Experiment(seed=seed), History([{"accuracy": a, "nbytes": 100}]), "", 1.0)
-    ...     for seed, a in ((0, 0.75), (1, 1.0))
-    ... ]
-    >>> points(runs)[0].values, points(runs)[0].value
-    ({0: 0.75, 1: 1.0}, 0.875)
-    """
+    """The last evaluation of each setting; settings with few bytes come first."""
     found = []
     for name, runs in groups(results).items():
         metric = runs[0].experiment.metric.name
@@ -156,16 +145,9 @@ def front(found: Iterable[Point]) -> list[Point]:
 
     A point is on the front if its mean is better than that of every point with fewer bytes, and if
     its gain over the front point `before` it is more than noise: the 95 % interval of their
-    differences, paired by seed, is on the better side of 0. Where points share fewer than two
-    seeds there is no interval: then the means decide, and `table` puts the star in brackets. A
-    point with several seeds need not be better than a point with one.
-
-    >>> e = Experiment()
-    >>> a, b = {0: 0.80, 1: 0.82, 2: 0.81}, {0: 0.8001, 1: 0.8199, 2: 0.81021}
-    >>> three = [Point("x", e, 1, a), Point("y", e, 2, b), Point("z", e, 3, {0: 0.9, 1: 0.92, 2: 0.9})]
-    >>> round(three[1].value - three[0].value, 5), [point.name for point in front(three)]
-    (7e-05, ['x', 'z'])
-    """  # noqa: E501
+    differences, paired by seed, is on the better side of 0. Where points share fewer than two seeds
+    the means decide. A point with several seeds need not be better than a point with one.
+    """
     found = list(found)
     metric = metric_of(point.experiment for point in found)
     sign = -1 if metric.higher_is_better else 1
@@ -201,10 +183,9 @@ def front_within(
 ) -> list[tuple[float, float, float, float]]:
     """For each budget, the best method within it: the mean, and the ends of its 95 % interval.
 
-    Every evaluation of every method counts that was within the budget, as if training had been
-    stopped there. For each seed the best is chosen on the test set, so the values are a little too
-    good. With one seed, both ends are the value itself. Budgets that are too small for one
-    evaluation of each seed are left out.
+    Every evaluation within the budget counts, as if training had been stopped there. For each seed
+    the best is chosen on the test set, so the values are a little too good. With one seed, both
+    ends are the value itself. Budgets too small for one evaluation of each seed are left out.
     """
     results = list(results)
     metric = metric_of(result.experiment for result in results)

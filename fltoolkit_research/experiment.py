@@ -23,20 +23,8 @@ from fltoolkit.codecs.base import Codec
 from fltoolkit.metrics import ACCURACY, Metric
 from fltoolkit.split.gates import Gate
 from fltoolkit_research import metrics, protocols
-from fltoolkit_research.protocol import (
-    Protocol,
-    is_optimizer,
-    one_record_per_round,
-    tested_once,
-)
-from fltoolkit_research.text import (
-    build,
-    call_of,
-    modules_of,
-    named,
-    read_call,
-    text_of,
-)
+from fltoolkit_research.protocol import Protocol, is_optimizer, one_record_per_round, tested_once
+from fltoolkit_research.text import build, call_of, modules_of, named, read_call, text_of
 
 _NEW = ("optimizer", "loss", "metric", "device")
 """Settings added after the first keys were stored. At their defaults they do not change a key."""
@@ -66,9 +54,7 @@ class Experiment:
     protocol: Any = "split"  # a Protocol; as text, a name of `fltoolkit_research.protocols`
     data: Any = "digits"  # a name for `fltoolkit.data.load`, or a function that gives a Dataset
     num_samples: int | None = None  # how many training samples are used; None: all
-    validation: float = (
-        0.0  # this share of them is held out, and tested on in place of the test set
-    )
+    validation: float = 0.0  # this share of them is held out, and tested on, not the test set
     model: Any = "mlp"  # `splitnn_mlp`; "cnn": `mcmahan_cnn`; or a function with the argument seed
     cut: int = 4  # layers at the client of split learning; a federated client has them all
     num_clients: int = 1
@@ -88,11 +74,6 @@ class Experiment:
     device: str = "cpu"  # where all parties compute: "cuda", "cuda:1", "mps"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.codecs, Mapping) or not isinstance(self.settings, Mapping):
-            raise TypeError(
-                f"codecs={self.codecs!r}, settings={self.settings!r}: give mappings, such as "
-                "{'activations': 'Pipeline(Quantize(8))'}"
-            )
         for each in fields(self):
             value = _read(each.name, getattr(self, each.name), ())
             _check_type(each.name, each.type, value)
@@ -286,9 +267,8 @@ def _read(name: str, value: Any, modules: Sequence[ModuleType]) -> Any:
         return read_call(value, modules) if "(" in value or name == "loss" else value
     if name == "gate" and value:
         gate: Any = _made(value, modules)
-        return (
-            replace(gate) if is_dataclass(gate) and not isinstance(gate, type) else gate
-        )  # one that no run has changed
+        is_object = is_dataclass(gate) and not isinstance(gate, type)
+        return replace(gate) if is_object else gate  # one that no run has changed
     if name in ("codecs", "settings"):
         made = {}
         for key, each in sorted(_mapping(value, name).items()):
@@ -406,6 +386,7 @@ def _check_type(name: str, kind: Any, value: Any) -> None:
 def _mapping(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ValueError(
-            f"{where} is {str(value)[:40]!r}: expected settings by name, e.g. lr: 0.05"
+            f"{where} is {str(value)[:40]!r}: expected values by name, such as {{'lr': 0.05}} or "
+            "{'activations': 'Pipeline(Quantize(8))'}"
         )
     return value

@@ -24,10 +24,9 @@ Where = Callable[[str], bool]
 class FineTuned(nn.Module):
     """A model whose weights are frozen, plus a learned change for some of them.
 
-    Only the changes are parameters and stand in ``state_dict``, so only they are learned, saved and
-    sent: everybody has the pretrained model. They begin at zero, so `Difference` needs no expensive
-    first message. To go on from a saved state, wrap the same pretrained model again. Buffers of the
-    model, such as BatchNorm's, stay in the state dict.
+    Only the changes are parameters and stand in ``state_dict`` (beside buffers such as
+    BatchNorm's), so only they are learned, saved and sent: everybody has the pretrained model. They
+    begin at zero. To go on from a saved state, wrap the same pretrained model again.
 
     Args:
         model: the pretrained model; it is copied and not changed.
@@ -35,14 +34,6 @@ class FineTuned(nn.Module):
             what is added to it.
 
     Raises ValueError for a name that the model does not have, and if there is no change at all.
-
-    >>> model = nn.Linear(2, 1)
-    >>> tuned = FineTuned(model, {"bias": FullChange(model.bias)})
-    >>> [name for name, _ in tuned.named_parameters()]
-    ['changes.bias.delta']
-    >>> x = torch.ones(1, 2)
-    >>> torch.equal(tuned(x), model(x)), list(tuned.merged())
-    (True, ['weight', 'bias'])
     """
 
     def __init__(self, model: nn.Module, changes: Mapping[str, nn.Module]):

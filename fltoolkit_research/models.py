@@ -26,14 +26,12 @@ def gpt(
     """A small GPT as a row of items: embedding, ``num_layers`` blocks, head; any cut is possible.
 
     The input is character numbers, int64 [batch, characters], at most ``context`` of them. The
-    output is log-probabilities [batch, num_characters, characters]: the classes are the second
-    dimension, as ``nn.NLLLoss`` needs it for labels [batch, characters]. No weight is shared
-    between items, so a cut never divides a weight between two parties. There is no dropout.
+    output is log-probabilities [batch, num_characters, characters], as ``nn.NLLLoss`` needs it for
+    labels [batch, characters]. No weight is shared between items. There is no dropout.
 
     Radford et al. 2019 (GPT-2): layer norm before attention and before the feed-forward part, no
-    bias in the linear layers of a block, GELU, and weights with a standard deviation of 0.02. The
-    weights of the layers whose output is added to the residual stream are multiplied by 1 / sqrt(2
-    layers).
+    bias in the linear layers of a block, GELU, weights with a standard deviation of 0.02, and in
+    layers whose output is added to the residual stream 0.02 / sqrt(2 layers).
 
     >>> model = gpt(65, seed=0)
     >>> sum(p.numel() for p in model.parameters())

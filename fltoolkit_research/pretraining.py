@@ -34,9 +34,8 @@ def pretrained(
     """A `gpt` that has learned ``text``: read from the cache, or trained now and put there.
 
     Training is AdamW with a learning rate that rises for 50 steps to 6e-3 and falls to 0 like a
-    cosine, gradients clipped to length 1, batches of 16 windows: about 40 steps per second on one
-    core. The file's name is a sum over all arguments, the text's SHA-256 and torch's version; its
-    content is a message of `fltoolkit.pack`, which has a checksum. A damaged file is trained again.
+    cosine, gradients clipped to length 1, batches of 16 windows. The file's name is a sum over all
+    arguments, the text's SHA-256 and torch's version. A damaged file is trained again.
 
     Args:
         text: whose training part is learned.

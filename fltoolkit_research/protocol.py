@@ -79,10 +79,6 @@ def one_record_per_round(task: Task) -> int:
     return 1
 
 
-def anything(experiment: Any) -> None:
-    """The check of a protocol that can run every experiment: it raises nothing."""
-
-
 def tested_once(experiment: Any) -> None:
     """Raise ValueError for tests within a round: only at its end is there one model to test."""
     if experiment.evaluations > 1:
@@ -107,10 +103,9 @@ class Protocol:
     """One way to train. `as_protocol` makes one of a function; an experiment is given the result.
 
     ``train(task, channel)`` makes parties from a `Task`, lets them send through ``channel``, and
-    yields pairs: a record, and the list of parties that together are the whole network now. The
-    test needs this list; its last party has the loss. A record needs "step", counted from 1, and
-    the totals of ``channel.begin(...)`` or ``channel.totals(...)()``; "loss" is the mean training
-    loss.
+    yields pairs: a record, and the parties that together are the whole network now, of which the
+    last has the loss. A record needs "step", counted from 1, and the totals of
+    ``channel.begin(...)`` or ``channel.totals(...)()``; "loss" is the mean training loss.
 
     Args:
         name: as in an experiment's file; letters, digits and _.
@@ -129,7 +124,7 @@ class Protocol:
     train: Callable[[Task, Channel], Trained]
     sends: Sequence[str]
     settings: Mapping[str, Setting] = field(default_factory=dict)
-    check: Callable[[Any], None] = anything
+    check: Callable[[Any], None] = lambda experiment: None  # can run every experiment
     records_per_round: Callable[[Task], int] = one_record_per_round
     together: Callable[[Task], int] = one_record_per_round
     flops: Callable[[Task, int, Counter[str], Any], float] | None = None

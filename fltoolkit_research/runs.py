@@ -50,9 +50,8 @@ def records(experiment: Experiment) -> Iterator[Record]:
       the samples that ``validation`` held out
     - ``nbytes_up``, ``nbytes_down``, ``nbytes``: totals of all real bytes; and for each kind and
       direction real, nominal and entropy bytes, see `fltoolkit_research.WeighingChannel.sizes`
-    - ``num_waits``: the number of messages that followed one another. Messages that clients send
-      at the same time (fedavg, splitfed version 1) count as one. `fltoolkit_research.seconds_on`
-      computes a time from this number
+    - ``num_waits``: the number of messages that followed one another, where those that clients
+      send at the same time count as one; see `fltoolkit_research.seconds_on`
     - ``client_flops``: the work of all clients together, where a backward pass counts as two
       forward passes; some protocols do not record it
     - ``steps_a``, ``steps_b``, ``steps_c``: with a gate, the steps so far in each state

@@ -1,9 +1,8 @@
 """Which settings for so many bytes? Successive halving over a space of experiments.
 
 Here: `space`, which draws settings at random, and `suggest`, which trains all of them for a short
-time and then only the good ones for longer. It does not use Optuna: a run is an iterator of
-records, so a run can be paused and continued, and nothing is trained twice. In notebook 07 you
-compete with it.
+time and then only the good ones for longer: a run is an iterator of records, so it can be paused
+and continued, and nothing is trained twice. In notebook 07 you compete with it.
 """
 
 import math
@@ -66,11 +65,10 @@ def suggest(
 
     All candidates train until they have spent a quarter of the budget (or all their rounds). The
     better half trains on to one half of the budget, and the better half of these to the whole
-    budget. Candidates are compared by the task's metric: the median of the last three evaluations
-    within the budget. A single evaluation would not be enough, since a run that oscillates may be
-    good once by chance. The metric is measured on held-out training samples, and never on the test
-    set. The search is deterministic: the same seed finds the same settings. A candidate whose
-    training ends in an error, for example because it diverges, is left out.
+    budget. Candidates are compared by the median of the task's metric at the last three evaluations
+    within the budget (a run that oscillates may be good once by chance), on held-out training
+    samples. The same seed finds the same settings. A candidate whose training ends in an error, for
+    example because it diverges, is left out.
 
     Source: successive halving, Jamieson & Talwalkar 2016, arXiv 1502.07943.
 

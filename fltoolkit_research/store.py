@@ -1,9 +1,8 @@
 """Results are lines of JSON in one file: what is there is not run again, and nothing is lost.
 
 Each line is a row with a ``key``. Rows are only ever added, each by one write, so several processes
-may use a file at the same time, and a crash or a full disk can damage one line at most. Of rows
-with the same key the last one counts. Here: reading and adding rows, and `Store`, whose rows are
-results of experiments. All files in experiments/results are read by `read_rows`.
+may use a file at the same time, and a crash can damage one line at most. Of rows with the same key
+the last one counts. Here: rows, and `Store`, whose rows are results of experiments.
 """
 
 import os
@@ -55,14 +54,6 @@ class Store:
     Args:
         path: of the file, for example ``methods.jsonl``; `add` makes it.
         modules: modules of your own in which the names of stored experiments are looked up.
-
-    >>> from fltoolkit import History
-    >>> import tempfile
-    >>> store = Store(Path(tempfile.mkdtemp()) / "results.jsonl")
-    >>> experiment = Experiment(seed=3)
-    >>> store.add(Result(experiment, History([{"step": 1, "accuracy": 0.9}]), "", 1.5))
-    >>> experiment.key in store, store.results()[0].history[-1]
-    (True, {'step': 1, 'accuracy': 0.9})
     """
 
     def __init__(self, path: str | os.PathLike[str], modules: Sequence[ModuleType] = ()):

@@ -45,11 +45,10 @@ def sweep(
 ) -> list[Result]:
     """Run what is not in the store yet; returns the results of all, in order, without repeats.
 
-    Each result is in the store as soon as its run ends. So an interrupted sweep (Ctrl-C, a crash,
-    a power cut) goes on when it is called again. If you have renamed an experiment, its new name is
-    stored, too. If a run raises an error, the error is stored, and the other runs go on. If a
-    worker process dies (killed, out of memory), the runs that were in progress begin again, one at
-    a time. A run whose process dies again is stored as failed.
+    Each result is in the store as soon as its run ends, so an interrupted sweep goes on when it is
+    called again. A new name of an experiment is stored, too. If a run raises an error, the error is
+    stored, and the other runs go on. If a worker process dies (killed, out of memory), the runs in
+    progress begin again, one at a time; one whose process dies again is stored as failed.
 
     Args:
         experiments: what to run.

@@ -1,8 +1,7 @@
 """Tables of a sweep's results: Markdown, LaTeX and CSV.
 
 Here: a row for each setting, with 95 % intervals over the seeds, and how long the training samples
-are, for "times the data". Not here: the numbers (analysis),
-the intervals themselves (intervals).
+are, for "times the data". Not here: the numbers (analysis), their intervals (intervals).
 """
 
 import csv
@@ -79,24 +78,21 @@ def table(
     """A table with one row for each setting, few bytes first; the front has a star.
 
     In brackets stand 95 % confidence intervals of means over the seeds, by Student's t, cut to the
-    possible range: no accuracy is above 100 %. A setting is compared with the last front point that
-    has fewer bytes, or with the setting that ``against`` names; these differences are paired by
-    seed. A star in brackets, (*), stands for a point whose gain may be noise, since it shares fewer
-    than two seeds with the front point before it; see `fltoolkit_research.front`.
+    possible range. A setting is compared with the last front point that has fewer bytes, or with
+    the one in ``against``; these differences are paired by seed. A star in brackets, (*), stands
+    for a point that shares fewer than two seeds with the front point before it.
 
     Args:
         results: the results of a sweep, all of one task.
         target: adds a column: the bytes sent until the metric reached this value (95 % is 0.95).
         budget: adds a column: the value of the metric within this number of bytes.
         against: the name of the setting with which all others are compared.
-        data_nbytes: adds a column: the bytes sent, divided by what this function gives for an
-            experiment, for example `fltoolkit_research.data_nbytes`: how many times all training
-            samples, compressed without loss. Where it raises ValueError stands "-".
-        form: "markdown"; "latex", a ``tabular`` with the rules of the package booktabs; or "csv".
-            CSV has plain numbers: bytes, and the metric as it is in records. There ``low`` and
-            ``high`` are the ends of the 95 % interval, not cut, and empty for a single seed;
-            ``difference`` is to the setting in ``against``, over ``shared_seeds`` seeds; ``front``
-            is 1 or 0; ``times_the_data`` is empty where the data are not known.
+        data_nbytes: adds a column: the bytes sent, divided by what this function, such as
+            `fltoolkit_research.data_nbytes`, gives for an experiment; "-" where it raises
+            ValueError.
+        form: "markdown"; "latex", a ``tabular`` with the rules of the package booktabs; or "csv",
+            with plain numbers: bytes, the metric as it is in records, the ends of intervals not
+            cut, ``front`` as 1 or 0; what is not known is empty.
 
     >>> from fltoolkit import History
     >>> from fltoolkit_research.experiment import Experiment
@@ -194,7 +190,7 @@ def _columns(
         found.append(_Column("times_the_data", "times the data", partial(_times, data_nbytes)))
     found.append(_Column("seeds", "seeds", lambda p: (p.num_seeds, str(p.num_seeds))))
     if target is not None:
-        head = f"bytes to {_short(metric, target)}"
+        head = f"bytes to {metric.scale * target:g} {metric.unit}".rstrip()
         found.append(_Column("nbytes_to_target", head, partial(_reached, runs, metric, target)))
     if budget is not None:
         name, _, unit = metric.axis.partition(" [")
@@ -285,10 +281,6 @@ def _gain(metric: Metric, gains: list[float], num_seeds: int) -> str:
     middle, low, high = (f"{metric.scale * value:{form}}" for value in found[:3])
     seeds = f" ({found.num} seed{'s' * (found.num > 1)})" * (found.num < num_seeds)
     return middle + f" [{low}, {high}]" * found.known + seeds
-
-
-def _short(metric: Metric, value: float) -> str:
-    return f"{metric.scale * value:g} {metric.unit}".rstrip()
 
 
 def data_nbytes(experiment: Experiment) -> int:

@@ -119,12 +119,8 @@ def samples_of(experiment: Any) -> Dataset:
     """The samples of an experiment, flat for a model of `_FLAT_MODELS`."""
     model = experiment.model
     name = model.func.__name__ if isinstance(model, partial) else model
-    return samples(
-        source_of(experiment.data),
-        name in _FLAT_MODELS,
-        experiment.num_samples,
-        experiment.validation,
-    )
+    what = name in _FLAT_MODELS, experiment.num_samples, experiment.validation
+    return samples(source_of(experiment.data), *what)
 
 
 Source = tuple[Any, ...]
@@ -144,10 +140,8 @@ def samples(source: Source, flat: bool, num_samples: int | None, validation: flo
     The choice of those left out or held out does not depend on the seed.
     """
     function, args, keywords = source
-    data, name = (
-        function(*args, **dict(keywords)),
-        args[0] if function is load else function.__name__,
-    )
+    data = function(*args, **dict(keywords))
+    name = args[0] if function is load else function.__name__
     if not isinstance(data, Dataset):
         raise TypeError(f"data={name!r} gave a {type(data).__name__}: it must give a Dataset")
     data = data.flat() if flat else data

@@ -45,7 +45,9 @@ class WeighingChannel(SameMaskChannel):
 
     def cross(self, link: Link, tree: Tree) -> Delivery:
         """Carry a message as `Channel` does; the sender's codec weighs every ``every``-th one."""
-        name = f"{link.kind}_{self._direction(link)}"
+        sender, receiver = (party in self.clients for party in link[:2])
+        way = "across" if sender == receiver else "up" if sender else "down"
+        name = f"{link.kind}_{way}"
         sums = self._sums.get(name, _Sums())
         due, sizes = sums.messages % self.every == 0, None
         if due:
@@ -62,10 +64,6 @@ class WeighingChannel(SameMaskChannel):
             sums.nominal += nominal
             sums.entropy += entropy
         return arrival
-
-    def _direction(self, link: Link) -> str:
-        sender, receiver = (name in self.clients for name in link[:2])
-        return "across" if sender == receiver else "up" if sender else "down"
 
     def sizes(self) -> Record:
         """The sizes so far: ``nbytes_<kind>_<direction>``, ``nominal_...`` and ``entropy_...``.

@@ -2,11 +2,9 @@
 
 Not here: which numbers are coded in lanes, and by which distribution (contexts.py).
 
-A range coder codes one number after the other, and finds each by a search. Here there are some
-hundred coders, the lanes, each with a state of its own. The first number goes to the first lane,
-the next to the second, and so on: a row of numbers takes one step of all lanes, in about a dozen
-operations of numpy. If a few numbers together have at most 256 values, each lane takes so many of
-them at a time, as if they were one.
+Some hundred coders, the lanes, have a state each. The first number goes to the first lane, the next
+to the second, and so on: a row of numbers takes one step of all lanes. If a few numbers together
+have at most 256 values, each lane takes so many of them at a time, as if they were one.
 
 A lane is a coder of the kind rANS. Its state x is from 2^16 to 2^32 - 1. A distribution gives the
 number s a frequency f(s), out of 2^15, and c(s), the sum of the frequencies of the numbers before

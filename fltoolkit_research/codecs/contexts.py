@@ -20,9 +20,8 @@ layer has a structure that helps to predict its cells:
    neighbours are not 0.
 
 Distributions are not sent: both sides count the symbols that were coded so far. Each of the four
-steps is only used if it seems to save more than it costs. A decoder computes in whole numbers. It
-uses floating-point numbers only where rounding is the same everywhere, so that all machines decode
-the same bits.
+steps is only used if it seems to save more than it costs. A decoder computes in whole numbers, or
+where rounding is the same everywhere, so that all machines decode the same bits.
 
     varint      number of segments, then for each segment
     varint x 2  number of symbols (not sent for the last segment), width of the grid
@@ -452,14 +451,12 @@ def _read_mask(payload: Array, count: int, size: int) -> Array:
 class ContextEntropy(Entropy):
     """Entropy coding of symbols and places by prediction, contexts and adaptive models.
 
-    A tensor is seen as a matrix: its rows are the first dimension, or the first two. A sum of a few
-    outer products predicts the symbols, and the row and the column of a symbol tell how good the
-    prediction is (see the head of this file). Symbols that are independent of each other cost their
-    entropy and a few bytes. Symbols with structure, as in updates of dense layers, cost much less.
-    Indices are seen as a matrix of zeros and ones. An entry that `BitPack` makes smaller is written
-    as `BitPack` writes it. In messages of a quarter of a megabyte and more, most symbols are coded
-    in lanes: the message is at most half a per cent longer, and is decoded faster.
-    ``python -m benchmarks.entropy_coders`` compares coders.
+    A tensor is seen as a matrix: its rows are the first dimension, or the first two. Symbols that
+    are independent of each other cost their entropy and a few bytes; with structure, as in updates
+    of dense layers, they cost much less. Indices are seen as a matrix of zeros and ones. An entry
+    that `BitPack` makes smaller is written as `BitPack` writes it. In messages of a quarter of a
+    megabyte and more, most symbols are coded in lanes: at most half a per cent longer, and decoded
+    faster. ``python -m benchmarks.entropy_coders`` compares coders.
 
     >>> import torch
     >>> symbols = Symbols(torch.zeros(1000, dtype=torch.uint8), num_levels=8)

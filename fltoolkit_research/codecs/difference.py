@@ -21,15 +21,12 @@ class Difference(Wrapper):
     ``known <- known + C(tree - known)``, which begins at zero; the receiver computes with
     ``known``. What C loses is part of the next difference, so this already is a form of error
     feedback: put no `ErrorFeedback` around it. Integer entries are sent whole. Memory: 4 bytes for
-    each parameter at either end of each link. A client that
-    is seldom drawn gets a large difference, which costs accuracy and not bytes.
+    each parameter at either end of each link.
 
-    Every message must arrive, once and in order, as it does in a `Channel`. A message that is
-    repeated, comes too early, belongs to another link or has other entries than the message before
-    raises WireError (see `bound_to`). The receiver then holds what it held, and can still read the
-    right message. If that is lost, both ends start again: `Channel.change_codec` with the same
-    codec makes the next message a first one. NaN and infinity are errors at both ends, also if all
-    values are finite and only their difference or sum is infinite.
+    Every message must arrive, once and in order, as it does in a `Channel`; another one raises
+    WireError (see `bound_to`), and the receiver can still read the right one. If that is lost,
+    `Channel.change_codec` with the same codec makes the next message a first one. NaN and infinity
+    are errors at both ends, also in a difference or sum of finite values.
 
     Args:
         codec: C, the codec of the differences.

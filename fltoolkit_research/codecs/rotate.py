@@ -341,14 +341,6 @@ class EDEN(_Coded):
     unbiased where `DRIVE` is. `ContextEntropy` saves only a few per cent more.
 
     Source: Vargaftik et al. 2022, arXiv 2108.08842.
-
-    >>> from fltoolkit.codecs import Pipeline, Quantize
-    >>> x = torch.randn(4096, generator=torch.Generator().manual_seed(0))
-    >>> for codec in (Pipeline(Quantize(2)), Pipeline(EDEN(2, unbiased=False))):
-    ...     error = codec.decode(codec.encode({"w": x}))["w"] - x
-    ...     print(round(float(error.square().mean()), 2))
-    0.69
-    0.12
     """
 
     bits: int  # 1 to 8; smaller = more compression

@@ -13,14 +13,7 @@ import torch
 from torch import Tensor
 
 from fltoolkit.arrays import Array
-from fltoolkit.codecs.places import (
-    PLACES,
-    Shape,
-    flat,
-    shapes_behind,
-    sparsify,
-    take,
-)
+from fltoolkit.codecs.places import PLACES, Shape, flat, shapes_behind, sparsify, take
 from fltoolkit.codecs.quantize import FLOAT32_MAX
 from fltoolkit.codecs.sparse import Sparse, TopK, num_kept
 from fltoolkit.codecs.stage import (
@@ -122,11 +115,6 @@ class RandTopK(_Random):
     training: bool = True
 
     scope = "tensor"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.alpha <= 1:
-            raise ValueError(f"alpha={self.alpha}: a probability, from 0 to 1")
 
     def apply(self, parts: Parts) -> Parts:
         """Return values, places and layout."""

@@ -72,12 +72,8 @@ class Text:
     ) -> tuple[Int64[Tensor, "windows context"], Int64[Tensor, "windows context"]]:
         """The part cut into windows: ``x`` is the input, ``y`` the next character at each place.
 
-        Windows do not overlap, so every character is predicted at most once in an epoch. The
-        characters that are left over at the end are not used.
-
-        Args:
-            context: the number of characters in a window.
-            part: "train" or "test".
+        Windows of ``context`` characters do not overlap, so every character is predicted at most
+        once in an epoch. Those left over at the end are not used. ``part``: "train" or "test".
 
         >>> x, y = Text.of("abracadabra, abracadabra", "spell").windows(4)
         >>> x.shape, torch.equal(x[0, 1:], y[0, :-1])
@@ -93,8 +89,7 @@ class Text:
         """The windows of each speaker in the training part, by name: natural clients.
 
         In a play, a line such as "First Citizen:" names the speaker; see `speeches`. A speaker
-        without a whole window is left out. Raises ValueError if nobody is left, as in a text that
-        is no play.
+        without a whole window is left out. Raises ValueError if nobody is left.
         """
         found = {}
         for name, words in speeches(self.decode(self.train)).items():
@@ -117,11 +112,10 @@ class Text:
 def load_text(name: str) -> Text:
     """Load "topics", which needs no file, or "shakespeare".
 
-    "topics" is the help on the language that every CPython contains (``pydoc_data.topics``). The
-    text differs between versions: ``sha256`` identifies it. "shakespeare" is the example of
-    char-rnn with 1,115,394 characters (public domain). It is looked for like MNIST, as
-    ``tinyshakespeare/input.txt``, and is downloaded if it is not found. Its SHA-256 must be the
-    published one.
+    "topics" is the help on the language that every CPython contains (``pydoc_data.topics``), which
+    differs between versions. "shakespeare" is the example of char-rnn with 1,115,394 characters
+    (public domain). It is looked for like MNIST, as ``tinyshakespeare/input.txt``, and is
+    downloaded if it is not found.
 
     Raises DataNotFoundError if there is no local copy and no mirror can be reached, and ValueError
     if the name is unknown or the file is not the published one.

@@ -80,11 +80,10 @@ def all_gather(
 class Ring:
     """Ring all-reduce: each worker talks to its neighbour only, and sends 2 (N - 1) / N trees.
 
-    The entries are divided into N chunks of about equal size. A chunk travels around the ring,
-    and each worker adds its own values (kind ``update``). After N - 1 messages its last worker
-    holds the sum, and its mean travels on around the ring (kind ``model``); the ledger has these
-    messages as sent by that worker to all others, which is the same total. A lossy codec loses
-    something at each of the N - 1 additions.
+    The entries are divided into N chunks of about equal size. A chunk travels around the ring, and
+    each worker adds its own values (kind ``update``). After N - 1 messages its last worker holds
+    the sum, and the mean travels on around the ring (kind ``model``); the ledger has these messages
+    as sent by that worker to all others. A lossy codec loses something at each of the additions.
 
     Source: Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of
     workstations"; it is what torch's DistributedDataParallel does.

@@ -39,11 +39,6 @@ class GaussianDP:
     epsilon: the server sees each update (central privacy); m is assumed to be public; `epsilon` is
     for clients that take part independently, not for cohorts of a fixed size; integer buffers get
     no noise; and anyone who knows ``seed`` can subtract it.
-
-    >>> dp = GaussianDP(clip=1.0, noise_multiplier=0.1)
-    >>> large, small = {"w": torch.tensor([300.0, 400.0])}, {"w": torch.tensor([0.3, 0.4])}
-    >>> dp.mean([large], 0), dp.mean([small], 0)
-    ({'w': tensor([0.6126, 0.7868])}, {'w': tensor([0.3126, 0.3868])})
     """
 
     counts_each_once = True  # updates need equal weights, see `fedavg`
@@ -80,10 +75,6 @@ class GaussianDP:
         It is computed with Google's dp-accounting: Renyi accounting of the Poisson-subsampled
         Gaussian mechanism.
         """
-        if not 0 < fraction <= 1:
-            raise ValueError(
-                f"fraction={fraction}: the share of clients in a round, above 0 and at most 1"
-            )
         if not self.noise_multiplier:
             return math.inf
 

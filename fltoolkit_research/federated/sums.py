@@ -1,9 +1,9 @@
 """One sum in place of training: what each owner sends, once, and the linear layer found from it.
 
-All owners compute the same fixed features, from a seed that everybody knows. A linear classifier of
-features by least squares needs nothing but sums over samples: how many there are of each class, the
-sum of their features, and the sum of products of features. So each owner sends its sums once, the
-server adds them and solves one linear system. It does not matter which owner has which sample.
+All owners compute the same fixed features. A linear classifier of features by least squares needs
+nothing but sums over samples: how many there are of each class, the sum of their features, and the
+sum of products of features. So each owner sends its sums once, and the server solves one linear
+system. It does not matter which owner has which sample.
 
 Not here: features (`fltoolkit_research.models.random_filters`), the samples themselves as messages
 (the room pooled), masks over the sums (the room secrecy).
@@ -44,9 +44,9 @@ def one_sum(
     2. the server adds them, and sets its layer to the ridge regression of one-hot classes
     3. with ``send_back``, it sends this layer to every owner
 
-    With Z the features around their mean, Y the classes as one-hot rows around theirs, and n
-    samples, the weights are (ZᵀZ/n + r I)⁻¹ ZᵀY/n. Codecs add noise to ZᵀZ, which then has negative
-    eigenvalues; so r is 0.01 of the mean variance, and half of the most negative eigenvalue more.
+    With Z the features and Y the one-hot classes of n samples, both around their means, the weights
+    are (ZᵀZ/n + r I)⁻¹ ZᵀY/n; r is 0.01 of the mean variance, and half of the most negative
+    eigenvalue (of a codec's noise) more.
 
     Sources: Fanì et al. 2024, arXiv 2406.01116 (sums of pretrained features in place of training);
     without learned features this is least squares on random features (Rahimi and Recht 2008).
@@ -65,14 +65,6 @@ def one_sum(
     ``nbytes_up``, ``nbytes_down``, ``nbytes``.
 
     Raises ValueError for arguments that do not fit, before anything is sent.
-
-    >>> x, y = torch.tensor([[0.0], [1.0], [4.0], [5.0]]), torch.tensor([0, 0, 1, 1])
-    >>> owners = {"ann": (x[:2], y[:2]), "ben": (x[2:], y[2:])}
-    >>> server, channel = Party("server", nn.Linear(1, 2)), Channel()
-    >>> [record["num_samples"] for record in one_sum(owners, nn.Identity(), server, channel)]
-    [4]
-    >>> server.forward(x).argmax(1), len(channel.transfers)
-    (tensor([0, 0, 1, 1]), 2)
     """
     layer = (
         server.module if isinstance(server.module, nn.Linear) else next(server.module.children())

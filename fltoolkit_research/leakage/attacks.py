@@ -91,13 +91,6 @@ def overhear(
     The party works in evaluation mode and learns nothing. The mask is read from the message itself,
     so a zero that was sent counts as sent. Codecs that draw random numbers continue from call to
     call: pass the same channel for the attacker's own samples and for the victims' samples.
-
-    >>> from fltoolkit.codecs.pipeline import Pipeline
-    >>> from fltoolkit.codecs.sparse import TopK
-    >>> alice = Party("alice", nn.Linear(8, 8))
-    >>> heard = overhear(alice, torch.ones(3, 8), Channel({"activations": Pipeline(TopK(0.5))}))
-    >>> tuple(heard.h.shape), float(heard.mask.mean())  # half of the values were sent
-    ((3, 8), 0.5)
     """
     if not len(x):
         raise ValueError("x is empty: pass the samples whose activations are to be sent")
@@ -163,11 +156,6 @@ def train_decoder(
 
     Raises:
         ValueError: fewer than 10 samples, not as many h as x, or values that are NaN or infinite.
-
-    >>> x = torch.rand(100, 3, generator=torch.Generator().manual_seed(0))
-    >>> shuffled = x[:, [2, 0, 1]]  # a client that only changes the order of the values ...
-    >>> round(train_decoder(shuffled, x, seed=0, max_epochs=5).validation, 2)  # ... hides nothing
-    1.0
     """
     h, shape = rows_of("h", h).float(), x.shape[1:]
     x = rows_of("x", x).float()
@@ -244,15 +232,11 @@ def auc(scores: Float[Tensor, " samples"], positive: Bool[Tensor, " samples"]) -
     0.875
     """
     scores = rows_of("scores", scores[:, None])[:, 0].double()
-    if positive.dtype != torch.bool or positive.shape != scores.shape:
+    fits = positive.dtype == torch.bool and positive.shape == scores.shape
+    if not fits or not 0 < int(positive.sum()) < len(scores):
         raise ValueError(
-            f"positive is {positive.dtype} of shape {tuple(positive.shape)}: pass a bool for each "
-            f"of the {len(scores)} scores, e.g. y == 1"
-        )
-    if not 0 < int(positive.sum()) < len(scores):
-        raise ValueError(
-            f"{int(positive.sum())} of {len(scores)} samples are positive: pass at least one "
-            "positive and one negative sample"
+            f"positive is {positive.dtype} {list(positive.shape)} with {int(positive.sum())} True: "
+            f"pass a bool for each of the {len(scores)} scores, at least one True and one False"
         )
     others = scores[~positive].sort().values
     below = torch.searchsorted(others, scores[positive])

@@ -87,11 +87,10 @@ def pareto(
 
     The axis of bytes is logarithmic; what sends nothing stands above a 0 at its left end. Named
     settings are coloured and have bars, the 95 % interval of their mean by Student's t, cut to the
-    possible range (no accuracy is above 100 %); the others are grey. A mark is filled if it is on
-    the front, beyond noise (`fltoolkit_research.front`). The line is the
-    best value that any setting had reached within so many bytes, as the mean over the seeds; the
-    band is its 95 % interval (see `fltoolkit_research.front_within`). The line lies above the
-    points because a run may have reached its value earlier than at its end.
+    possible range; the others are grey. A mark is filled if it is on the front, beyond noise
+    (`fltoolkit_research.front`). The line is the best value that any setting had reached within so
+    many bytes, with its 95 % interval as a band (`fltoolkit_research.front_within`); it lies above
+    the points where runs had reached their value before their end.
 
     Args:
         results: the results of a sweep, all on one task.
@@ -113,7 +112,8 @@ def pareto(
         band[0] = band[0].clip(min=placed[0].nbytes)
         _draw_front(ax, band, metric, size)
     best = {point.name for point in front(found)}
-    names = named_by_default(found) if names is None else names
+    if names is None:
+        names = {point.name for point in found if len(found) <= MOST_NAMES or point.name in best}
     for point in sorted(placed, key=lambda point: point.name in names):  # the named ones on top
         _mark(ax, point, metric, size, point.name in names, point.name in best)
     ends = [each for p in found for each in (p.low, p.high)] + (
@@ -184,11 +184,6 @@ def with_places(found: Sequence[Point]) -> list[Point]:
 def look(point: Point) -> tuple[str, str]:
     """The shape and the colour of a point, by its protocol."""
     return SHAPES.get(point.experiment.protocol.name, OTHER)
-
-
-def named_by_default(found: Sequence[Point]) -> set[str]:
-    """All names if there are at most twelve; otherwise the names of those on the front."""
-    return {point.name for point in (found if len(found) <= MOST_NAMES else front(found))}
 
 
 def _mark(ax: Axes, point: Point, metric: Metric, size: float, named: bool, best: bool) -> None:
@@ -310,10 +305,6 @@ def three_sizes(records: Mapping[str, Record], ax: Axes | None = None) -> Axes:
     ``records`` has the last record of each run, by name. If the real bar is shorter than the
     entropy bar, the coder used more than the frequencies of the symbols; if it is longer, the
     difference is headers and rounding.
-
-    >>> record = {"nbytes_activations_up": 310, "nominal_activations_up": 400}
-    >>> three_sizes({"8 bits": {**record, "entropy_activations_up": 290}}).get_label()
-    '8 bits: activations up: nominal 400 B, real 310 B, bound if independent 290 B'
     """
     rows = {
         f"{name}: {s.kind} {s.direction}": s

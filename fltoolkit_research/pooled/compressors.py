@@ -22,13 +22,7 @@ import torch
 from torch import Tensor
 
 from fltoolkit.arrays import Array
-from fltoolkit.codecs.coders import (
-    CODED,
-    MAX_LEVELS,
-    BitPack,
-    read_levels_and_shape,
-    read_symbols,
-)
+from fltoolkit.codecs.coders import CODED, MAX_LEVELS, BitPack, read_levels_and_shape, read_symbols
 from fltoolkit.codecs.pipeline import Pipeline
 from fltoolkit.codecs.stage import (
     Indices,
@@ -76,10 +70,8 @@ def lossless(*stages: Stage) -> Pipeline:
 class Distinct(Stage):
     """Send a table of the values that occur, and of each value its number in the table: exact.
 
-    The pixels of an image were 8 bits before they were scaled and standardized, so they have at
-    most 256 distinct values; the receiver needs no knowledge of how they were scaled. An entry with
-    more than 65,536 distinct values, or whose table would be longer than a quarter of it, is sent
-    as it is.
+    Pixels that were 8 bits before they were scaled have at most 256 distinct values. An entry with
+    more than 65,536 of them, or whose table would be longer than a quarter of it, is sent as it is.
     """
 
     def apply(self, parts: Parts) -> Parts:
@@ -114,9 +106,8 @@ class Smallest(BitPack):
 
     The four forms are `ContextEntropy`; the same after a prediction of each pixel from its
     neighbours, as in PNG and JPEG-LS; LZMA (as in xz and 7z); and bzip2. On MNIST LZMA is the
-    smallest for 8 bits per pixel and bzip2 for 1 bit; for a text it is bzip2. All four are tried on
-    the first quarter of a million symbols of a large entry, and then the best of them on all
-    symbols. LZMA takes about half a minute for the 47 million pixels of MNIST.
+    smallest for 8 bits per pixel and bzip2 for 1 bit; for a text it is bzip2. Of a large entry all
+    four are tried on the first quarter of a million symbols, and the best of them on all.
 
     Source of the prediction: Weinberger, Seroussi and Sapiro 2000, "The LOCO-I lossless image
     compression algorithm", section III-A (also the median edge detector of JPEG-LS). A row of

@@ -37,11 +37,8 @@ def pool(
     2. the receiver trains the whole network on what it has decoded
     3. with ``send_back``, it sends the trained model to every owner
 
-    A set of samples has no order. So an owner sorts its samples by their label before it sends
-    them, and the labels cost next to nothing (if they are class numbers).
-
-    Nothing stays private: the receiver has every sample, as exactly as the codec of the kind
-    ``samples`` keeps it.
+    An owner sorts its samples by their label before it sends them, so class numbers cost next to
+    nothing. Nothing stays private: the receiver has every sample, as the codec keeps it.
 
     Args:
         owners: names to samples ``(x, y)``, at least one owner with one sample.
@@ -50,10 +47,8 @@ def pool(
         rounds: how many rounds the receiver trains; a record each.
         batch_size: of the receiver.
         seed: of the order of the receiver's batches.
-        steps_per_round: how many batches a round has; None: one pass over the received samples. A
-            fixed number keeps the computing equal to that of runs with more samples.
-        send_back: whether the owners get the trained model, in the last round. Most protocols
-            leave the last model at the server, so it is not sent by default.
+        steps_per_round: how many batches a round has; None: one pass over the received samples.
+        send_back: whether the owners get the trained model, in the last round.
 
     Records hold ``step`` (batches so far), ``loss`` (mean of the round), ``num_samples`` (at the
     receiver) and the running totals ``nbytes_up``, ``nbytes_down``, ``nbytes``.

@@ -82,9 +82,8 @@ def secure_sum(
             processes only those of the clients in this process are read.
         bits: of the sum.
         threshold: to open a secret of a client, ``floor(threshold * number) + 1`` of its neighbours
-            and itself must be left. Larger: more colluding clients are harmless, and fewer may drop
-            out. Below one half, a server that does not follow the protocol could collect both
-            secrets of a client from different neighbours.
+            and itself must be left. Larger: more colluding clients are harmless, fewer may drop
+            out. Below one half, a dishonest server could collect both secrets of a client.
         graph: who are neighbours; None: everybody.
         silent: who drops out, and in which of `ROUNDS`; see `Dropouts`.
         seed: makes the keys repeatable, for tests; None takes them from the operating system.
@@ -94,13 +93,6 @@ def secure_sum(
             the server learns anything more.
         ValueError: an argument is not allowed, or a message cannot be right; the text names who has
             sent it. docs/secrecy.md says what a dishonest client can do all the same.
-
-    >>> vectors = {name: np.array([k, 10 * k]) for k, name in enumerate(["ann", "ben", "cem"])}
-    >>> channel = Channel()
-    >>> secure_sum(channel, "server", vectors, bits=8)
-    Sum(total=array([ 3, 30], dtype=uint8), clients=['ann', 'ben', 'cem'])
-    >>> [(kind, channel.nbytes(kind=kind)) for kind in ROUNDS]
-    [('keys', 690), ('shares', 1110), ('masked', 36), ('unmasking', 423)]
     """
     names, silent = list(vectors), dict(silent or {})
     if unknown := {*silent.values()} - {*ROUNDS}:

@@ -28,9 +28,8 @@ def graph_of(num_clients: int, degree: int | None, seed: int) -> Graph:
 def random_regular(num_clients: int, degree: int, seed: int) -> Graph:
     """A random ring in which each client knows the degree / 2 next ones on either side.
 
-    This is the random Harary graph of Bell et al. 2020 (ePrint 2020/704, section 3): the places of
-    the clients in the ring are drawn. The number of keys and shares of a client is ``degree``,
-    however many clients there are.
+    This is the random Harary graph of Bell et al. 2020 (ePrint 2020/704, section 3). A client has
+    ``degree`` keys and shares, however many clients there are.
 
     Raises ValueError for a degree that is odd or not below the number of clients.
     """
@@ -64,9 +63,8 @@ def num_neighbours(
 
     1. No client has so many corrupt neighbours that they open its secrets, but with probability
        2^-security_bits (hypergeometric tail, times the number of clients).
-    2. Without the corrupt and the silent ones, the graph hangs together, or else the server would
-       learn the sum of each part: ``num_clients * (corrupt + silent)^(degree / 2)`` is at most
-       2^-security_bits.
+    2. Without the corrupt and the silent ones the graph hangs together, or the server would learn
+       the sum of a part: ``num_clients * (corrupt + silent)^(degree / 2) <= 2^-security_bits``.
     3. Each client has enough neighbours that answer, but with probability 2^-failure_bits.
 
     Returns ``num_clients - 1`` (the complete graph) if no smaller degree will do.

@@ -25,8 +25,7 @@ Random = Callable[[int], bytes]
 def random_source(seed: int | None, *what: object) -> Random:
     """The operating system's random bytes; or, with a seed, bytes that can be made again.
 
-    Whoever knows the seed knows every key that is made of it: give one only to repeat an
-    experiment. ``what`` names the owner, so that two owners never get the same bytes.
+    Whoever knows the seed knows every key. ``what`` names the owner, so that no two get the same.
     """
     if seed is None:
         return os.urandom

@@ -1,8 +1,7 @@
 """Codecs whose messages can be added before they are decoded, so that a mask can hide each of them.
 
-Under a mask a message must be a vector of whole numbers, with one length and one meaning for all
-clients, since the server sees only its sum modulo 2^b. So a codec may not depend on one client's
-values: not on their range, their largest places or the frequency of symbols. These stages do not:
+Under a mask a message must be a vector of whole numbers, with one meaning for all clients. So a
+codec may not depend on the range, the largest places or the frequencies of one client's values:
 
     SharedRotation  a rotation that all clients use; afterwards one range fits all values
     Grid            last: stochastic rounding to levels that all clients know; 1 bit is a vote
@@ -40,15 +39,10 @@ from fltoolkit_research.secrecy.keys import Integers
 class SharedRotation(Rotate):
     """`Rotate` with signs that all clients know, so that rotated updates add up.
 
-    The signs depend on ``seed`` and ``round_`` only, and nothing is sent. All values of a rotated
-    vector x look like draws from N(0, 1) times |x| / sqrt(n): one range for all is good enough.
+    The signs depend on ``seed`` and ``round_`` only, and nothing is sent. One range fits all
+    values of a rotated vector x: they look like draws from N(0, 1) times |x| / sqrt(n).
 
     Source: Suresh et al. 2017, arXiv 1611.00429, section 3, where the rotation is shared.
-
-    >>> x = {"w": torch.tensor([1.0, 2.0, 3.0, 4.0])}
-    >>> stage = SharedRotation()
-    >>> stage.apply(x).keys(), torch.allclose(stage.undo(stage.apply(x))["w"], x["w"])
-    (dict_keys(['w']), True)
     """
 
     seed: int = 0
@@ -88,13 +82,6 @@ class Grid(RandomStage):
             three to four times this clips hardly any of them.
         stochastic: False rounds to the nearest level.
         seed: of the rounding, which differs from client to client.
-
-    >>> parts = [Grid(2, top=3.0).apply({"w": torch.tensor([-3.0, 1.0])}) for client in range(2)]
-    >>> parts[0]["w"].values
-    tensor([0, 2], dtype=torch.uint8)
-    >>> total = Symbols(parts[0]["w"].values + parts[1]["w"].values, num_levels=2 * 3 + 1)
-    >>> Grid(2, top=3.0).undo_mean({**parts[0], "w": total}, count=2)
-    {'w': tensor([-3.,  1.])}
     """
 
     bits: int  # larger = more precise

@@ -154,7 +154,6 @@ WRONG = [
     (lambda: STC(1.1), r"fraction=1\.1"),
     (lambda: RandomK(math.nan), "fraction=nan"),
     (lambda: TopK(0.1, scope="layer"), "scope='layer'"),
-    (lambda: RandTopK(0.1, alpha=1.5), r"alpha=1\.5"),
     (lambda: DGC(0.1, momentum=1), "momentum=1"),
     (lambda: DGC(0.1, warmup=(0.5, 0)), "fraction=0"),
 ]

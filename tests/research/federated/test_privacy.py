@@ -88,9 +88,6 @@ def test_mistakes_are_named(monkeypatch):
         GaussianDP(0, 1.0)
     with pytest.raises(ValueError, match="noise_multiplier=-1"):
         GaussianDP(1.0, -1)
-    for fraction in (0, 2):
-        with pytest.raises(ValueError, match=f"fraction={fraction}: .*, above 0 and at most 1"):
-            GaussianDP(1.0, 1.0).epsilon(rounds=1, fraction=fraction, delta=1e-5)
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     with pytest.raises(ImportError, match="pip install 'dp-accounting"):
         GaussianDP(1.0, 1.0).epsilon(rounds=1, fraction=0.1, delta=1e-5)

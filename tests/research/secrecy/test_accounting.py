@@ -72,5 +72,3 @@ def test_settings_out_of_range(changed, text):
     settings = {"num_clients": 10, "cohort": 5, "rounds": 5, "delta": 0.01, **changed}
     with pytest.raises(ValueError, match=text):
         promise(GaussianDP(1.0, 2.0), **settings)
-    with pytest.raises(ValueError, match="a rate"):
-        Promise(1.0, 0.1).hits(2.0)
