@@ -37,7 +37,7 @@ class Metric:
     ('3.2', False)
     """
 
-    name: str  # in records, tables and settings: "accuracy", "bits_per_character"
+    name: str  # in records, tables and settings: "accuracy", "perplexity"
     measure: Measure | None  # None: the metric is the test loss itself, or ``of_all`` gives it
     higher_is_better: bool = True
     unit: str = ""  # "%": values from 0 to 1 are shown times 100

@@ -91,9 +91,8 @@ class RemoteParty(Party):
 class RemoteGate:
     """A stand-in for the label party's gate, for `train_async` in the client's process.
 
-    The label party announces the state of a period at its beginning, in a ``control`` message. In
-    state C the client receives nothing until the period ends, so the channel's timeout must be
-    longer than a period.
+    The label party announces the state of a period in a ``control`` message. In state C the client
+    receives nothing until the period ends: the channel's timeout must be longer than a period.
 
     Args:
         channel: the channel of this process, with ``look_ahead`` as `DistributedChannel` has it.

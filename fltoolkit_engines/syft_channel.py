@@ -35,16 +35,14 @@ __all__ = ["SyftChannel"]
 class SyftChannel(Channel):
     """A `Channel` between datasites. Give it to any protocol in place of a `Channel`.
 
-    `nbytes` counts the bytes that the codecs made, as always; `nbytes_transport` counts the bytes
-    that syft put on the Drive for them.
+    `nbytes_transport` counts the bytes that syft put on the Drive for the messages.
 
     If only one end of a link is a datasite of this process, call the two halves of `send` instead:
     `post` here and `receive` in the other process, in the order of the protocol. Both sides must
     increase ``channel.step``, and each has its own half of the ledger. Do not call `sync` on a
     datasite while messages are on their way: it would accept them as files.
 
-    In ``with SyftChannel(...) as channel:``, an error of torch, such as one about shapes, names the
-    step and the party.
+    In ``with SyftChannel(...) as channel:``, an error of torch names the step and the party.
 
     Args:
         sites: the datasites of this process.

@@ -61,9 +61,9 @@ class DistributedChannel(Channel):
         with DistributedChannel({"alice": 0, "bob": 1}, timeout=30) as channel:
             for record in without_nan(train_split([alice, RemoteParty("bob")], batches, channel)):
 
-    The backend is gloo, even if parties compute on GPUs: messages are bytes in main memory, and a
-    timeout of NCCL ends the process instead of raising an error. gloo does not encrypt, and it does
-    not check who connects: read docs/engines.md before you use an open network.
+    The backend is gloo, also on GPUs: a timeout of NCCL ends the process instead of raising an
+    error. gloo does not encrypt, and it does not check who connects: read docs/engines.md before
+    you use an open network.
 
     Args:
         ranks: the process number of each party; several parties may share one process.
@@ -216,8 +216,8 @@ class DistributedChannel(Channel):
     def _end_soon(self, *_: Any) -> None:
         """End in `LAST_WORDS` seconds.
 
-        When a process has died, torchrun sends SIGTERM to the others at once, and kills them 30
-        seconds later. So a process that waits for the dead one has time to write its `PeerError`.
+        When a process has died, torchrun sends SIGTERM to the others. So a process that waits for
+        the dead one has time to write its `PeerError`.
         """
 
         def end() -> None:

@@ -1,7 +1,6 @@
 """What a protocol is given: each client's data, a network with its first weights, settings.
 
-Here: a `Task`, made from an experiment. Not here: the protocols (the room protocols), the
-experiment's settings and their checks (experiment).
+Here: a `Task`, made from an experiment. Not here: the protocols, the settings (experiment).
 """
 
 import copy

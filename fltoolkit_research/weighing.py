@@ -22,13 +22,12 @@ from fltoolkit_research.codecs.same_mask import SameMaskChannel
 class WeighingChannel(SameMaskChannel):
     """A channel that weighs every ``every``-th message of each kind and direction.
 
-    Weighing does not change what is sent. It takes about as long as encoding the message again.
+    Weighing takes about as long as encoding the message again, and changes nothing that is sent.
 
     Args:
         codecs: the codecs by kind, as in `Channel`.
-        clients: the names of the clients. Messages from a client to another party go "up",
-            messages from another party to a client go "down", and all others (such as a bottom
-            sent from client to client) go "across".
+        clients: the names of the clients. Messages from a client to another party go "up", those
+            to a client "down", and those from client to client "across".
         every: every how many messages one is weighed; with 1 the sizes are exact.
     """
 
@@ -69,8 +68,7 @@ class WeighingChannel(SameMaskChannel):
         """The sizes so far: ``nbytes_<kind>_<direction>``, ``nominal_...`` and ``entropy_...``.
 
         The first is exact. The other two are estimates: their ratio to the real bytes is that of
-        the weighed messages. They are missing if a codec could not compute the sizes of one of
-        these messages.
+        the weighed messages. They are missing if a codec could not compute one of these.
         """
         record: Record = {}
         for name, sums in sorted(self._sums.items()):
