@@ -146,8 +146,11 @@ def say(value: Any) -> str:
     return words if len(words) <= 80 else f"{words[:77]}..."
 
 
-def distance(guess: Any, measured: Any, subject: str = "Your guess") -> str:
-    """How far ``guess`` is from ``measured``, as a sentence."""
+def distance(guess: Any, measured: Any, subject: str = "Your guess", unit: str = "") -> str:
+    """How far ``guess`` is from ``measured``, as a sentence.
+
+    By a factor or in per cent; but a difference if the ``unit`` is "points" or such as "of 100".
+    """
     g, m = number(guess), number(measured)
     if g is None or m is None:
         return "Right." if same(guess, measured) else f"{subject} is not what happened."
@@ -156,10 +159,13 @@ def distance(guess: Any, measured: Any, subject: str = "Your guess") -> str:
     if g == m:
         return f"{subject} is exactly right."
     direction = "small" if g < m else "large"
-    if g * m == 0 or math.isinf(g) or math.isinf(m):
+    if math.isinf(g) or math.isinf(m):
         return f"{subject} is too {direction}."
     if g * m < 0:
         return f"{subject} has the wrong sign."
+    if g * m == 0 or unit == "points" or unit.startswith("of "):
+        by = f"{say(abs(g - m))} {unit}".rstrip()
+        return f"{subject} is {'1 point' if by == '1 points' else by} too {direction}."
     if m < 0:
         direction = "close to 0" if g > m else "far from 0"
     ratio = max(g / m, m / g)

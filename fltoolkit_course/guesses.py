@@ -133,7 +133,7 @@ class Predict:
         found = f"{say(measured)} {unit}".rstrip()
         print(f"  your guess: {guessed or 'no guess was made'}")
         print(f"  measured:   {found}")
-        off = distance(read, measured) if made else ""
+        off = distance(read, measured, unit=self._step(question, unit)) if made else ""
         if made:
             print(f"  {off}")
         self._remember(question, Guess(guessed, found, off, factor(read, measured)))
@@ -145,6 +145,13 @@ class Predict:
         except ValueError as error:
             print(f"  {error}")
             return None
+
+    def _step(self, question: str, unit: str) -> str:
+        """The unit of a difference: per cents differ by points, and images by so many "of 100"."""
+        high = getattr(self._possible.get(_DIGITS.sub("{}", question)), "high", 0)
+        if high is None:
+            return f"of {_DIGITS.findall(question)[0]}"
+        return "points" if high == 100 or unit in ("%", "points") else unit
 
     def _value(self, question: str, typed: Any, measured: Any, unit: str) -> Any:
         """The guess as a value. Raises ValueError, which says what is possible and what to do."""

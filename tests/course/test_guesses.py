@@ -20,9 +20,9 @@ from fltoolkit_course.guesses import ANY, AT_LEAST_0, OF_ALL, PERCENT, SHARE, Be
         (400, 100.0, "4 times too large"),
         (110, 100, "10 % too large"),
         (100, 100.0, "exactly right"),
-        (0, 5, "Your guess is too small."),
+        (0, 5, "Your guess is 5 B too small."),
         (-3, 5, "the wrong sign"),
-        (1e-6, 0, "Your guess is too large."),
+        (1e-6, 0, "Your guess is 1e-06 B too large."),
         (-1, -62, "62 times too close to 0"),
         (-5, -4, "25 % too far from 0"),
         (torch.tensor(3.0), np.float32(6.0), "2 times too small"),
@@ -41,6 +41,28 @@ def test_predict_says_how_far_off(guess: Any, measured: Any, words: str, capsys:
     assert words in printed
     assert "your guess: " in printed
     assert "measured: " in printed
+
+
+@pytest.mark.parametrize(
+    ("question", "guess", "measured", "unit", "words"),
+    [
+        ("Per cent?", 90, 94.4, "%", "Your guess is 4.4 points too small."),
+        ("Per cent?", 0, 100, "", "Your guess is 100 points too small."),
+        ("Per cent?", 100, 50, "%", "Your guess is 50 points too large."),
+        ("Gap?", 90, 94.4, "%", "Your guess is 4.4 points too small."),
+        ("Gained?", -3, 2, "points", "Your guess has the wrong sign."),
+        ("Gained?", -3, -2, "points", "Your guess is 1 point too small."),
+        ("Right, of 100 images?", 90, 94, "", "Your guess is 4 of 100 too small."),
+        ("Right, of 1,437 images?", 0, 1437, "", "Your guess is 1,437 of 1,437 too small."),
+        ("Bytes?", 0, 100, "B", "Your guess is 100 B too small."),
+    ],
+)
+def test_per_cents_and_images_differ_by_points_and_images(
+    question: str, guess: Any, measured: Any, unit: str, words: str, capsys: Printed
+) -> None:
+    """Per cents of per cents are read as points: 90 % is no "4.7 % too small" beside 94.4 %."""
+    Predict(possible=POSSIBLE)(question, guess, measured, unit)
+    assert words in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("guess", [None, ...])
