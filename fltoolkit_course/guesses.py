@@ -76,7 +76,7 @@ class Predict:
         self._remember, self._skipping = remember, False
         self._possible = {_DIGITS.sub("{}", key): one for key, one in (possible or {}).items()}
         self._found: dict[str, tuple[Any, str]] = {}  # what was measured, by question
-        self._asked: set[str] = set()  # questions whose cell measures nothing
+        self._asked: dict[str, Any] = {}  # guesses of questions whose cell measures nothing
         self.shown = False  # whether the latest call showed its measured value
 
     def skip(self) -> None:
@@ -95,9 +95,9 @@ class Predict:
             guess: the reader's, as in a call of `Predict`; None if there is none yet.
             unit: of the guess, e.g. "B".
         """
-        self._asked.add(question)
+        self._asked[question] = guess
         if question in self._found:
-            return self(question, guess, *self._found[question])
+            return self._compare(question, guess, *self._found[question], here=True)
         print(question)
         if guess is None or guess is ...:
             silent = self._skipping or saved_edition()
@@ -115,18 +115,24 @@ class Predict:
         Args:
             question: what is measured, one sentence.
             guess: the reader's: a number, or a text of which the number is read: "28 bits". A
-                guess that cannot be read shows nothing, and is not kept.
+                guess that cannot be read shows nothing, and is not kept. A question that was
+                asked with `ask` has its own guess, and this one is not used.
             measured: the value that was measured.
             unit: written after both values, e.g. "B".
         """
         self._found[question] = measured, unit
+        own = self._asked.get(question, guess)  # a variable may hold another question's by now
+        self._compare(question, own, measured, unit, here=question not in self._asked)
+
+    def _compare(self, question: str, guess: Any, measured: Any, unit: str, *, here: bool) -> None:
+        """The lines of a call; ``here``: whether the guess is written in the cell that runs."""
         print(question)
         none = guess is None or guess is ...
-        read = None if none else self._read(question, guess, measured, unit)
+        read = None if none else self._read(question, guess, measured, unit, here)
         made = read is not None
         self.shown = made or self._skipping or saved_edition()
         if none and not self.shown:
-            print(_ABOVE if question in self._asked else _FIRST)
+            print(_FIRST if here else _ABOVE)
         if not self.shown:
             return
         guessed = f"{say(read)} {unit}".rstrip() if made else ""
@@ -138,12 +144,13 @@ class Predict:
             print(f"  {off}")
         self._remember(question, Guess(guessed, found, off, factor(read, measured)))
 
-    def _read(self, question: str, typed: Any, measured: Any, unit: str) -> Any:
+    def _read(self, question: str, typed: Any, measured: Any, unit: str, here: bool = True) -> Any:
         """The guess as a value; or None, after a sentence that says what is possible instead."""
         try:
             return self._value(question, typed, measured, unit)
         except ValueError as error:
-            print(f"  {error}")
+            again = "and run this" if here else "where the question stands, and run that"
+            print(f"  {error} {again} cell again.")
             return None
 
     def _step(self, question: str, unit: str) -> str:
@@ -157,7 +164,10 @@ class Predict:
         """The guess as a value. Raises ValueError, which says what is possible and what to do."""
         possible = self._possible.get(_DIGITS.sub("{}", question))
         if possible is None:
-            return typed if measured is None else read_answer(typed, measured, unit)
+            try:
+                return typed if measured is None else read_answer(typed, measured, unit)
+            except ValueError as error:
+                raise _refused(typed, str(error), "a number") from None
         if not isinstance(possible, Between):
             if found := [word for word in possible if same(word, typed)]:
                 return found[0]
@@ -182,7 +192,7 @@ class Predict:
 
 def _refused(typed: Any, why: str, wanted: str) -> ValueError:
     guess = repr(typed) if isinstance(typed, str) else say(typed)
-    return ValueError(f"Your guess is {guess}. {why} Write {wanted} and run this cell again.")
+    return ValueError(f"Your guess is {guess}. {why} Write {wanted}")
 
 
 predict = Predict()

@@ -129,6 +129,27 @@ def test_a_guess_made_late_is_compared_without_measuring_again(capsys: Printed) 
     assert kept["How many?"].guessed == "163 B"
 
 
+def test_a_question_keeps_its_own_guess(capsys: Printed) -> None:
+    """All questions of a notebook share one variable: it holds what was written last."""
+    kept: dict[str, Guess] = {}
+    ask = Predict(kept.__setitem__)
+    my_guess: Any = 10
+    ask.ask("How many?", my_guess, "B")
+    my_guess = "alice"
+    ask.ask("Who?", my_guess)
+    for _ in range(2):  # the cell of the first question is run again after the second's
+        ask("How many?", my_guess, 40, "B")
+    ask("Who?", my_guess, "bob")
+    assert {question: guess.guessed for question, guess in kept.items()} == {
+        "How many?": "10 B",
+        "Who?": "alice",
+    }
+    capsys.readouterr()
+    ask.ask("How many?", None, "B")
+    ask("How many?", my_guess, 40, "B")
+    assert "40" not in capsys.readouterr().out
+
+
 def test_a_question_of_the_saved_edition_asks_for_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: Printed
 ) -> None:
@@ -160,7 +181,7 @@ POSSIBLE: dict[str, Between | tuple[str, ...]] = {
         ("Bytes?", "10 to 20", 3, "2 numbers where a number"),
         ("Bytes?", math.inf, 3, "is inf. That is no finite number"),
         ("Nats?", NAN, 3.0, "is nan. That is no finite number"),
-        ("Nats?", "nan", 3.0, "is 'nan'. That is no finite number. Write a number and run"),
+        ("Nats?", "nan", 3.0, "is 'nan'. That is no finite number. Write a number"),
         ("Nats?", [1.0, 2.0], 3.0, "no finite number"),
         ("Nats?", (2, 94), 3.0, "Python reads 2,94 as two numbers"),
         ("Nats?", True, 3.0, "where a number should be"),
@@ -179,7 +200,10 @@ def test_an_impossible_guess_is_refused_with_what_is_allowed(
     assert "run this cell again" in printed
     assert "The next cells" not in printed
     ask(question, guess, measured, "%" if question == "Per cent?" else "")
-    assert said in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert said in printed
+    assert "where the question stands, and run that cell again" in printed
+    assert "this cell" not in printed
     assert not ask.shown
     assert not kept
 
