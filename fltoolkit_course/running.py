@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sized
+from traceback import walk_tb
 from typing import Any, TypeVar
 
 from fltoolkit_course.done import saved_edition
@@ -80,9 +81,12 @@ def _line() -> Callable[[str], object]:
 
 
 def show_errors_in_words() -> None:
-    """In IPython, show one line instead of a traceback for `InWords` and for the stop button."""
+    """In IPython, show one line instead of a traceback for what a reader can mend.
+
+    That is `InWords`, the stop button, and a name that a cell uses before it is known.
+    """
     if shell := _shell():
-        shell.set_custom_exc((KeyboardInterrupt, InWords), _one_line)
+        shell.set_custom_exc((KeyboardInterrupt, InWords, NameError), _one_line)
 
 
 def _shell() -> Any:
@@ -100,5 +104,11 @@ def _one_line(
     """What IPython calls instead of showing a traceback."""
     if isinstance(error, KeyboardInterrupt):
         print("Stopped. What was recorded until here is kept, and the next cells work with it.")
+    elif isinstance(error, NameError):
+        *_, (last, line) = walk_tb(traceback)
+        if last.f_globals is not shell.user_ns:  # a defect of a package
+            return shell.showtraceback((kind, error, traceback))
+        print(f"{error} (line {line} of its cell). Run the cells above first, from the top.")
+        print("If that does not help, the name is misspelled.")
     else:
         print(error)

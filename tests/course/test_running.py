@@ -55,7 +55,12 @@ def test_in_a_notebook_the_bar_is_one_output_which_is_empty_at_the_end(
 
 @pytest.mark.parametrize(
     ("cell", "words"),
-    [("raise KeyboardInterrupt", "Stopped."), ("by_dataset('minst', digits=1)", "'minst'")],
+    [
+        ("raise KeyboardInterrupt", "Stopped."),
+        ("by_dataset('minst', digits=1)", "'minst'"),
+        ("7\nscores[-1]", "name 'scores' is not defined (line 2 of its cell)"),
+        ("def f():\n  return by_datasets\nf()", "'by_datasets' is not defined (line 2 of"),
+    ],
 )
 def test_one_line_stands_for_the_traceback(cell: str, words: str, capsys: Printed) -> None:
     shell = InteractiveShell.instance()
@@ -70,5 +75,19 @@ def test_one_line_stands_for_the_traceback(cell: str, words: str, capsys: Printe
     printed = capsys.readouterr().out
     line, rest = printed.split("\n", 1)
     assert words in line
+    assert ("Run the cells above first" in line) == ("name" in line)
     assert rest.count("Traceback") == 1  # other errors are shown as always
     assert "ZeroDivisionError" in rest
+
+
+def test_an_unknown_name_in_a_package_keeps_its_traceback(capsys: Printed) -> None:
+    shell = InteractiveShell.instance()
+    try:
+        show_errors_in_words()
+        broken: dict[str, Any] = {"__name__": "package"}
+        exec("def broken(): return nowhere", broken)
+        shell.push({"broken": broken["broken"]})
+        shell.run_cell("broken()")
+    finally:
+        InteractiveShell.clear_instance()
+    assert "Traceback" in capsys.readouterr().out
