@@ -35,7 +35,7 @@ _choice(
 _choice(
     "learning in silence",
     right="a",
-    b="Nothing crosses in state C, in neither direction.",
+    b="In state C only the announcement of the state crosses: 14 bytes an epoch.",
     c="He does learn, from what he has stored. What stands still?",
 )
 

@@ -66,7 +66,7 @@ class ThresholdLab(DisplayedLab):
         states={
             "A": Look("up and down", "#56B4E9", 1.0),
             "B": Look("up only", "#E69F00", 0.75),
-            "C": Look("silence", "#BBBBBB", 0.5),
+            "C": Look("announcement only", "#BBBBBB", 0.5),
         },
         checked="checked_loss",
     )

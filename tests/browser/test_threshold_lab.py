@@ -116,7 +116,7 @@ def test_at_200_percent_all_of_it_is_on_the_page(notebook: Notebook, page: Any) 
     look("running")
 
 
-PLACES = """() => ['up: activations', 'C silence', 'bytes sent'].map(words => {
+PLACES = """() => ['up: activations', 'C announcement only', 'bytes sent'].map(words => {
   const all = [...document.querySelectorAll('svg[role=img] text')];
   const box = all.find(text => text.textContent === words).getBoundingClientRect();
   return [box.top, box.bottom]; })"""
