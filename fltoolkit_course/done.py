@@ -60,6 +60,21 @@ class Done:
         return [name for name, passed in self.checks.items() if passed]
 
 
+_unfinished: dict[str, str] = {}  # how far each training of this session came that has not ended
+
+
+def came(doing: str, done: int, total: int | None) -> None:
+    """Note how far a training has come; if it never comes to its end, `cut_short` says so."""
+    _unfinished.pop(doing, None)
+    if done < (total or 0):
+        _unfinished[doing] = f"{doing}, {done:,} of {total:,}"
+
+
+def cut_short() -> str:
+    """Which trainings of this session were stopped before their end; "" if none was."""
+    return f"Stopped early: {'; '.join(_unfinished.values())}." if _unfinished else ""
+
+
 def saved_edition() -> bool:
     """Whether the notebooks run to save their outputs: then nobody guesses, and nothing is kept."""
     return os.environ.get("FLTOOLKIT_EDITION") == "saved"

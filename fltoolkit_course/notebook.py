@@ -17,6 +17,7 @@ from fltoolkit_course.done import (
     Guess,
     Table,
     course_folder,
+    cut_short,
     read_done,
     remember,
     saved_edition,
@@ -140,11 +141,13 @@ class Notebook:
     ) -> Bill:
         """Add a line to the bill of the course, and return the bill as far as this notebook.
 
-        A line with the same ``what`` replaces the one from before. The lines are kept beside the
-        guesses. An earlier notebook that was not run here has the lines of its saved copy. The
-        arguments and errors are those of `bills.item`.
+        A line with the same ``what`` replaces the one from before. Trainings that were stopped
+        early are named beside ``why``. The lines are kept beside the guesses. An earlier notebook
+        that was not run here has the lines of its saved copy. The arguments and errors are those
+        of `bills.item`.
         """
-        new, done = item(what, record, data, why, measure), self.done()
+        why, done = f"{why} {cut_short()}".strip(), self.done()
+        new = item(what, record, data, why, measure)
         places = [line.what for line in done.bill]
         if what in places:
             done.bill[places.index(what)] = new
@@ -175,7 +178,8 @@ class Notebook:
         after = ", ".join(counted)
         after += " (this is the saved copy, in which nobody guesses)" if saved_edition() else ""
         head = ["", "your guess", "measured", "how far off" if guesses else ""]
-        return Table(f"{self.number} · {self.title}", head, guesses + checks, [after + "."])
+        ends = [line for line in (after + ".", cut_short()) if line]
+        return Table(f"{self.number} · {self.title}", head, guesses + checks, ends)
 
     def _guessed(self, question: str, guess: Guess) -> None:
         """Keep the first guess only: before a later one the reader has seen the answer."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from traceback import walk_tb
 from typing import Any, TypeVar
 
-from fltoolkit_course.done import saved_edition
+from fltoolkit_course.done import came, saved_edition
 
 T = TypeVar("T")
 EARLY = (
@@ -63,8 +63,10 @@ def progress_bar(items: Iterable[T], doing: str, total: int | None = None) -> It
     show = _line()
     for done, item in enumerate(items):
         of_all = f"{done} of {total}" if total else f"{done}"
+        came(doing, done, total)
         show(f"{doing}: {of_all} done{f', now {item}' if isinstance(item, str) else ''}")
         yield item
+    came(doing, 0, 0)
     show("")
 
 

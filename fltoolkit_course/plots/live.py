@@ -16,6 +16,7 @@ from torch import Tensor
 from fltoolkit.history import Record
 from fltoolkit.plots.style import PALE
 from fltoolkit.units import amount
+from fltoolkit_course.done import came
 from fltoolkit_course.plots.drawing import (
     Area,
     Box,
@@ -80,11 +81,14 @@ def watch(
     try:
         if draw:
             draw(run)
+        came(name := title or "a training", 0, total)
         for record in records:
             run.add(record)
+            came(name, run.count, total)
             if draw:
                 draw(run)
             yield record
+        came(name, 0, 0)
         run.state = "finished"
     except GeneratorExit:
         run.state = "stopped"

@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from fltoolkit_course import done
+
 
 @pytest.fixture(autouse=True)
 def no_edition(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FLTOOLKIT_EDITION", raising=False)
+    monkeypatch.setattr(done, "_unfinished", {})
 
 
 @pytest.fixture

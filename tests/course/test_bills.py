@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,8 @@ from fltoolkit_course import bills
 from fltoolkit_course.bills import Bill, Item, item
 from fltoolkit_course.done import FILE
 from fltoolkit_course.notebook import Notebook
+from fltoolkit_course.plots import watch
+from fltoolkit_course.running import progress_bar
 from fltoolkit_research.pooled.times import lossless_nbytes
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -43,6 +46,29 @@ def test_the_bill_grows_and_lacks_what_comes_later(folder: Path) -> None:
     assert [line.nbytes for _, line, _ in tomorrow.lines] == [100_000, 7, 100_000]
     assert all(own for _, _, own in tomorrow.lines)
     assert "two again" in (folder / FILE).read_text()
+
+
+@pytest.mark.parametrize("show", [watch, progress_bar])
+def test_bill_and_card_name_what_was_stopped_early(show: Any, folder: Path) -> None:
+    record, first = {"nbytes": 100_000, "accuracy": 0.5}, Notebook("01", "One", guesses={})
+
+    def train(steps: int) -> None:
+        records = ({"nbytes": 1, "loss": 1.0} for _ in range(2300))
+        named = {"title": "a run"} if show is watch else {"doing": "a run"}
+        shown = show(records, total=2300, **named)
+        for _ in range(steps):
+            next(shown, None)
+
+    train(627 if show is progress_bar else 626)  # a bar counts an item when the next one is taken
+    stopped = "Stopped early: a run, 626 of 2,300."
+    bill = first.bill("mine", record, DATA, "Why.")
+    assert bill.lines[0][1].why == f"Why. {stopped}"
+    assert stopped in bill._repr_mimebundle_()[0]["text/html"]
+    assert first.card().after[1] == stopped
+    assert stopped in (folder / FILE).read_text()
+    train(2301)
+    assert first.bill("mine", record, DATA, "Why.").lines[0][1].why == "Why."
+    assert len(first.card().after) == 1
 
 
 def test_a_line_says_bytes_result_and_times_the_data() -> None:
