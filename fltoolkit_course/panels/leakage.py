@@ -6,6 +6,7 @@ Not here: the attack (the room leakage). The panel needs ipywidgets, 7.7 or newe
 
 import html
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import torch
@@ -141,7 +142,9 @@ class LeakPanel:
 
     Write it as the last line of a cell. ``parties`` have been trained. Their activations go through
     the codec that the ``controls`` describe, and each setting is attacked anew (`describe_leak`):
-    ``report`` says how well. ``bits`` and ``sigma`` are the first positions of their sliders.
+    ``report`` says how well. An attack takes seconds, so it runs in a thread, one at a time; of the
+    settings that were chosen meanwhile only the last is attacked. ``bits`` and ``sigma`` are the
+    first positions of their sliders.
     """
 
     def __init__(
@@ -155,7 +158,7 @@ class LeakPanel:
         sigma: float = 0.0,
     ):
         ipywidgets = find_ipywidgets("fltoolkit_course.panels.describe_leak(parties, codec, ...)")
-        self._data = (parties, auxiliary, victims, labels)
+        self._data = parties, auxiliary, victims, labels
         self.controls = {
             "bits": slider("bits per value (32: float32)", [1, 2, 3, 4, 6, 8, 32, bits], bits),
             "sigma": slider("noise, sigma", [0, 0.1, 0.25, 0.5, 1, 2, 4, 8, sigma], sigma),
@@ -164,8 +167,10 @@ class LeakPanel:
         }
         self._sentence = ipywidgets.HTML()
         self._known: dict[str, LeakReport] = {}
-        self._describe()
+        self._attacks = ThreadPoolExecutor(1, "attacks", torch.set_num_threads, (1,))
         self._picture = BelowControls(lambda: self, *self.controls.values(), self._sentence)
+        self._wish = self._chosen()
+        self._attack(*self._wish)
         for widget in self.controls.values():
             widget.continuous_update = False  # an attack takes longer than a picture
             widget.observe(self._moved, "value")
@@ -181,29 +186,31 @@ class LeakPanel:
     def _ipython_display_(self) -> None:
         self._picture.show()
 
-    def _moved(self, _change: Any) -> None:
-        self._describe()
-        self._picture.rest()
+    def _chosen(self) -> tuple[str, Pipeline, bool]:
+        """The present settings: in words, the codec, and whether positions alone are attacked."""
+        codec, positions = self.codec, bool(self.controls["positions_only"].value)
+        return f"{codec!r}, positions alone" if positions else repr(codec), codec, positions
 
-    def _describe(self) -> None:
-        """Attack with the present settings, unless that was done before, and show the result."""
-        positions = self.controls["positions_only"].value
-        parties, auxiliary, victims, labels = self._data
-        name = f"{self.codec!r}, positions alone" if positions else repr(self.codec)
-        code = f"<br><code>{html.escape(name)}</code>"
-        if name not in self._known:
-            self._sentence.value = f"The attacker is learning ...{code}"
-            self._known[name] = describe_leak(
-                parties, self.codec, auxiliary, victims, labels, positions_only=positions
-            )
-        self.report = self._known[name]
-        self._sentence.value = f"{self.report.sentence}{code}"
+    def _moved(self, _change: Any) -> None:
+        self._wish = self._chosen()
+        if self._wish[0] not in self._known:
+            self._say("Attacking ... The picture is still that of the setting before.")
+        self._attacks.submit(self._attack, *self._wish)
+
+    def _attack(self, name: str, codec: Pipeline, positions: bool) -> None:
+        """Attack, unless that was done before or is no longer wished; show it if it still is."""
+        if name not in self._known and name == self._wish[0]:
+            parties, *given = self._data
+            self._known[name] = describe_leak(parties, codec, *given, positions_only=positions)
+        if name == self._wish[0]:
+            self.report = self._known[name]
+            self._say(self.report.sentence)
+            self._picture.rest()
+
+    def _say(self, words: str) -> None:
+        self._sentence.value = f"{words}<br><code>{html.escape(self._wish[0])}</code>"
 
     def png(self) -> Bundle:
         """The originals and the guesses."""
         ax = plot_reconstructions(self._data[2], {"the attacker's guess": self.report.guess})
         return picture(ax.figure.canvas.figure, self.report.sentence)
-
-    def html(self) -> Bundle:
-        """The same: an attack takes far longer than a PNG."""
-        return self.png()

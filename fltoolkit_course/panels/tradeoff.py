@@ -95,7 +95,3 @@ class TradeoffPanel:
         value = chosen.experiment.metric.scale * chosen.value
         ax.plot(place, value, "o", markersize=16, markerfacecolor="none", markeredgecolor=INK)
         return picture(ax.figure.canvas.figure, self.sentence)
-
-    def html(self) -> Bundle:
-        """The same: the slider draws where it is let go."""
-        return self.png()

@@ -11,7 +11,7 @@ import html
 import threading
 import uuid
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 _NO_CONTROLS = "Run this cell to get the controls. Below is a picture that was drawn earlier."
 # A saved notebook holds the sentence and no controls. Controls that work hide the sentence; those
@@ -42,16 +42,6 @@ Bundle = tuple[dict[str, str], dict[str, Any]]
 """Data and metadata, as ``display(raw=True)`` takes them."""
 
 
-class Drawing(Protocol):
-    """A picture, such as a `Graphic`: SVG in milliseconds, and PNG, which takes longer."""
-
-    def html(self) -> Bundle:
-        """For as long as it moves."""
-
-    def png(self) -> Bundle:
-        """To be saved: of a saved notebook, GitHub shows PNG and not SVG."""
-
-
 def find_ipywidgets(otherwise: str) -> Any:
     """Import ipywidgets; the error names the way to install it and what does ``otherwise``."""
     try:
@@ -67,7 +57,8 @@ class BelowControls:
     """A column of controls, and the picture below it.
 
     Args:
-        draw: makes the picture.
+        draw: makes what has a method ``png``, whose `Bundle` stays in the notebook, and ``html``,
+            if it is ever `moved`: a `Graphic`.
         parts: the widgets, from top to bottom; ``widget`` holds them all.
         moved: called when one of ``controls`` was moved, before the picture is drawn again.
         controls: the widgets that the picture follows.
@@ -75,7 +66,7 @@ class BelowControls:
 
     def __init__(
         self,
-        draw: Callable[[], Drawing],
+        draw: Callable[[], Any],
         *parts: Any,
         moved: Callable[[Any], object] = lambda change: None,
         controls: Iterable[Any] = (),
@@ -128,7 +119,7 @@ class BelowControls:
         self.timer.cancel()
         self._update(lambda drawn: drawn.png())
 
-    def _update(self, form: Callable[[Drawing], Bundle]) -> None:
+    def _update(self, form: Callable[[Any], Bundle]) -> None:
         """Replace the picture wherever it is shown."""
         from IPython.display import update_display
 

@@ -1,5 +1,7 @@
 """The panel of notebook 08: its numbers are those of a plain function, its picture follows."""
 
+import importlib
+import threading
 from typing import Any
 
 import pytest
@@ -9,10 +11,12 @@ from torch import nn
 from fltoolkit import Party, load, splitnn_mlp
 from fltoolkit.codecs import Pipeline, Quantize, TopK
 from fltoolkit_course.panels import LeakPanel, describe_leak, plot_reconstructions
+from fltoolkit_course.panels.leakage import LeakReport
 from fltoolkit_research.leakage import Noise
 
 pytest.importorskip("ipywidgets", reason='the panel needs it: pip install "fltoolkit[lab]"')
 
+leakage = importlib.import_module("fltoolkit_course.panels.leakage")
 DATA = load("digits").flat()
 MODEL = splitnn_mlp(64, seed=0)
 PARTIES = [Party("alice", MODEL[:2]), Party("bob", MODEL[2:], None, nn.NLLLoss())]
@@ -22,6 +26,11 @@ GIVEN = (PARTIES, DATA.x_train[:150], DATA.x_test[:60], DATA.y_test[:60])
 def describe(codec: Pipeline | None, **settings: Any) -> Any:
     parties, auxiliary, victims, labels = GIVEN
     return describe_leak(parties, codec, auxiliary, victims, labels, **settings)
+
+
+def wait(panel: LeakPanel) -> None:
+    """Until all attacks that were asked for have been made."""
+    panel._attacks.submit(int).result(600)
 
 
 @pytest.mark.later
@@ -54,18 +63,51 @@ def test_the_panel_follows_its_controls(shown: list[dict[str, Any]]) -> None:
     panel.controls["bits"].value = 2
     panel.controls["sigma"].value = 1
     panel.controls["fraction"].value = 0.1
+    wait(panel)
     codec = Pipeline(Noise(1), TopK(0.1), Quantize(2))
     assert panel.codec == codec
     assert panel.report.explained_variance == describe(codec).explained_variance
     assert shown[-1]["text/plain"] == panel.report.sentence
     assert "TopK(fraction=0.1" in panel._sentence.value
     panel.controls["positions_only"].value = True
+    wait(panel)
     assert "positions alone" in panel._sentence.value
-    assert len(shown) == 5
     before = panel.report
     panel.controls["positions_only"].value = False
     panel.controls["positions_only"].value = True
+    wait(panel)
     assert panel.report is before, "the same setting is not attacked twice"
+
+
+def test_sliders_answer_at_once_and_the_last_wish_counts(
+    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, Any]]
+) -> None:
+    attacked, go_on = [], threading.Event()
+
+    def attack(parties: Any, codec: Pipeline, *_: Any, positions_only: bool) -> LeakReport:
+        if attacked:
+            go_on.wait(5)
+        attacked.append(repr(codec))
+        return LeakReport(repr(codec), 0.5, 1, 0.5, 0.5, torch.zeros(60, 64))
+
+    monkeypatch.setattr(leakage, "describe_leak", attack)
+    panel = LeakPanel(*GIVEN)
+    panel._ipython_display_()
+    for bits in (2, 3, 4, 1):
+        panel.controls["bits"].value = bits
+        assert panel._sentence.value.startswith("Attacking ... The picture is still that of")
+        assert f"Quantize(bits={bits}" in panel._sentence.value
+    assert len(shown) == 1
+    go_on.set()
+    wait(panel)
+    assert attacked == [repr(Pipeline()), repr(Pipeline(Quantize(2))), repr(Pipeline(Quantize(1)))]
+    assert panel.report.codec == repr(Pipeline(Quantize(1)))
+    assert panel.report.sentence in panel._sentence.value
+    assert len(shown) == 2
+    panel.controls["bits"].value = 2  # it is known: nothing is attacked again
+    wait(panel)
+    assert len(attacked) == 3
+    assert panel.report.codec == repr(Pipeline(Quantize(2)))
 
 
 def test_every_control_has_a_name_and_start_values_may_lie_between() -> None:
