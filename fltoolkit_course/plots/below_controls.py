@@ -15,12 +15,22 @@ from typing import Any
 
 _NO_CONTROLS = "Run this cell to get the controls. Below is a picture that was drawn earlier."
 # A saved notebook holds the sentence and no controls. Controls that work hide the sentence; those
-# whose kernel is gone, which JupyterLab marks as disconnected, are hidden themselves.
+# whose kernel is gone, which JupyterLab marks as disconnected, are hidden themselves. The script
+# gives each slider, for screen readers, its name and its value in place of a position's number.
 _WITHOUT_CONTROLS = """<style>
 .jp-OutputArea:has(.{id}-sentence) > .jp-OutputArea-child > .jupyter-widgets:not(:has(*)) {{
   display: none;  /* it would say: model not found */
 }}
-</style><div class="{id}-sentence" role="note"><b>{words}</b></div>"""
+</style><div class="{id}-sentence" role="note"><b>{words}</b></div><script>
+(window.fltoolkitNames ??= new MutationObserver(() => {{
+  for (const row of document.querySelectorAll(".widget-hslider")) {{
+    const [handle, name, now] = ["[role=slider]", ".widget-label", ".widget-readout"].map(
+      part => row.querySelector(part)), names = {{ "aria-label": name, "aria-valuetext": now }};
+    for (const [key, {{ textContent: words }}] of Object.entries(names))
+      if (handle.getAttribute(key) !== words) handle.setAttribute(key, words); }}
+}})).observe(document.body, {{ childList: true, subtree: true, characterData: true,
+                              attributeFilter: ["aria-valuetext"] }});
+</script>"""
 _WITH_CONTROLS = """<style>
 .{id}-sentence {{ display: none; }}
 .jp-OutputArea:has(.{id}.jupyter-widgets-disconnected) .{id}-sentence,
