@@ -21,12 +21,7 @@ def near(value: float, by: float) -> Callable[[float], bool]:
 
 
 def check(
-    name: str,
-    answer: Any,
-    expected: Any,
-    *,
-    tolerance: float = 0.0,
-    hints: Hints | None = None,
+    name: str, answer: Any, expected: Any, *, tolerance: float = 0.0, hints: Hints | None = None
 ) -> bool:
     """Say whether ``answer`` is right and, if not, how far off it is; True if it is right.
 

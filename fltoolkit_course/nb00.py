@@ -6,5 +6,4 @@ from fltoolkit_course.notebook import Notebook
 notebook = Notebook(
     "00", "Start here", guesses={"Right, of 100 new images?": OF_ALL, "Megabytes sent?": AT_LEAST_0}
 )
-bill, card = notebook.bill, notebook.card
-check, predict = notebook.check, notebook.predict
+bill, card, check, predict = notebook.bill, notebook.card, notebook.check, notebook.predict

@@ -18,8 +18,7 @@ notebook = Notebook(
         "Of six drawings, how many show the right digit?": Between(0, 6),
     },
 )
-bill, card = notebook.bill, notebook.card
-check, predict = notebook.check, notebook.predict
+bill, card, check, predict = notebook.bill, notebook.card, notebook.check, notebook.predict
 
 
 def epoch_nbytes(num_samples: int, batch_size: int, width: int) -> int:

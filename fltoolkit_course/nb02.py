@@ -19,8 +19,7 @@ notebook = Notebook(
     },
     file="02_",
 )
-bill, card = notebook.bill, notebook.card
-check, predict = notebook.check, notebook.predict
+bill, card, check, predict = notebook.bill, notebook.card, notebook.check, notebook.predict
 
 
 @notebook.answer("number of hand-overs")

@@ -20,8 +20,7 @@ notebook = Notebook(
     },
     file="03_",
 )
-bill, card = notebook.bill, notebook.card
-check, predict = notebook.check, notebook.predict
+bill, card, check, predict = notebook.bill, notebook.card, notebook.check, notebook.predict
 
 
 def states(answer: Any) -> str:
@@ -52,10 +51,7 @@ def seven_epochs(*, losses: Sequence[float], threshold: float) -> Answer:
         read=read,
         hints=[
             (lambda a: a[:-1] == traced[1:], after),
-            (
-                lambda a: a == traced[:5] + "CC",
-                "Compare with the reference, not with the loss of the epoch before.",
-            ),
+            (lambda a: a == traced[:5] + "CC", "Compare with the reference, not the last epoch."),
             (lambda a: a[0] != "A", "The first epoch is in A."),
             (lambda a: "AC" in a, "From A one step leads to B, and only from B to C."),
         ],

@@ -18,8 +18,7 @@ notebook = Notebook(
         "Factor with a C that uploads?": AT_LEAST_0,
     },
 )
-bill, card = notebook.bill, notebook.card
-check, predict = notebook.check, notebook.predict
+bill, card, check, predict = notebook.bill, notebook.card, notebook.check, notebook.predict
 
 
 @notebook.answer("percentage of the transfers")

@@ -17,8 +17,7 @@ notebook = Notebook(
         "Federated over split?": AT_LEAST_0,
     },
 )
-bill, card = notebook.bill, notebook.card
-check, predict = notebook.check, notebook.predict
+bill, card, check, predict = notebook.bill, notebook.card, notebook.check, notebook.predict
 
 
 @notebook.answer("the server's new weight")

@@ -10,6 +10,7 @@ from fltoolkit_course.comparison import near
 from fltoolkit_course.guesses import AT_LEAST_0, PERCENT, Between
 from fltoolkit_course.notebook import Answer, Notebook
 
+_DIRECTIONS = ("activations", "gradients", "update", "model")
 notebook = Notebook(
     "05",
     "Quantization",
@@ -17,18 +18,12 @@ notebook = Notebook(
         "Largest error, in percent of the range?": PERCENT,
         "Mibit a round with true 8 bits?": AT_LEAST_0,
         "Accuracy with stochastic rounding?": PERCENT,
-        "Which direction suffers most from one bit?": (
-            "activations",
-            "gradients",
-            "update",
-            "model",
-        ),
+        "Which direction suffers most from one bit?": _DIRECTIONS,
         "Bits per value with Entropy?": AT_LEAST_0,
         "Points gained by growing?": Between(-100, 100),
     },
 )
-bill, card = notebook.bill, notebook.card
-check, predict = notebook.check, notebook.predict
+bill, card, check, predict = notebook.bill, notebook.card, notebook.check, notebook.predict
 
 
 @notebook.answer("bits in use")
@@ -39,10 +34,7 @@ def bits_in_use(*, per_value: float) -> Answer:
         hints=[
             (lambda a: a == 32, "Then a value would take 8 bits."),
             (lambda a: round(a) == 4, "That is how many are not in use."),
-            (
-                near(per_value, 0.01),
-                "Those are the bits per value. Which fraction is the code of 8 bits?",
-            ),
+            (near(per_value, 0.01), "Those are the bits per value. What share of them are 8?"),
         ],
     )
 

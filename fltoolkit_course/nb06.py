@@ -21,8 +21,7 @@ notebook = Notebook(
         "Percentage points that the bug costs?": Between(-100, 100),
     },
 )
-bill, card = notebook.bill, notebook.card
-check, predict = notebook.check, notebook.predict
+bill, card, check, predict = notebook.bill, notebook.card, notebook.check, notebook.predict
 
 ANN, BEN = torch.tensor([4.0, 3.0, 0.0]), torch.tensor([0.0, -2.0, 8.0])
 

@@ -21,8 +21,7 @@ notebook = Notebook(
         "Methods more accurate than one sum?": Between(0, 10),
     },
 )
-bill, card = notebook.bill, notebook.card
-check, predict = notebook.check, notebook.predict
+bill, card, check, predict = notebook.bill, notebook.card, notebook.check, notebook.predict
 
 
 @notebook.answer("cheapest with 93 %")

@@ -20,8 +20,7 @@ notebook = Notebook(
         "AUC of the lengths?": SHARE,
     },
 )
-bill, card = notebook.bill, notebook.card
-check, predict = notebook.check, notebook.predict
+bill, card, check, predict = notebook.bill, notebook.card, notebook.check, notebook.predict
 
 
 @notebook.answer("explained variance")

@@ -16,8 +16,7 @@ notebook = Notebook(
         "Bytes of one update?": AT_LEAST_0,
     },
 )
-bill, card = notebook.bill, notebook.card
-check, predict = notebook.check, notebook.predict
+bill, card, check, predict = notebook.bill, notebook.card, notebook.check, notebook.predict
 
 
 @notebook.answer("refused with an error")
@@ -54,14 +53,8 @@ def half_is_ours(*, ours: int, on_the_drive: int) -> Answer:
         on_the_drive - ours,
         tolerance=300,
         hints=[
-            (
-                lambda a: abs(a - 2 * on_the_drive) <= 300,
-                "That is all of it. Our half is as large as the envelope.",
-            ),
-            (
-                lambda a: abs(a - on_the_drive / 2) <= 300,
-                "Then the envelope would be two thirds of all, and it does not shrink.",
-            ),
+            (near(2 * on_the_drive, 301), "That is all. Our half is as large as the envelope."),
+            (near(on_the_drive / 2, 301), "Then two thirds were envelope, and it never shrinks."),
             (lambda a: a == ours, "That is our part of the empty message."),
         ],
     )

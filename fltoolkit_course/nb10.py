@@ -13,8 +13,7 @@ notebook = Notebook(
         "Seconds of waiting with 60 % of the steps in state C?": AT_LEAST_0,
     },
 )
-bill, card = notebook.bill, notebook.card
-check, predict = notebook.check, notebook.predict
+bill, card, check, predict = notebook.bill, notebook.card, notebook.check, notebook.predict
 
 
 @notebook.answer("bytes of an envelope")
@@ -25,10 +24,7 @@ def envelope(*, extra: int, num_messages: int) -> Answer:
         right,
         hints=[
             (lambda a: a == extra, "That is all of them together: divide by the messages."),
-            (
-                lambda a: 0 < a - right < 1,
-                "The greetings are still in it. All envelopes are alike, so one is a whole number.",
-            ),
+            (lambda a: 0 < a - right < 1, "Leave the greetings out: an envelope has whole bytes."),
             (near(extra / 2, 1), "Divide by the number of messages, not of parties."),
         ],
     )

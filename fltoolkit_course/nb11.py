@@ -17,8 +17,7 @@ notebook = Notebook(
         "Of {}, how many are better than alone?": OF_ALL,
     },
 )
-bill, card = notebook.bill, notebook.card
-check, predict = notebook.check, notebook.predict
+bill, card, check, predict = notebook.bill, notebook.card, notebook.check, notebook.predict
 
 
 @notebook.answer("bytes of a step in a ring")

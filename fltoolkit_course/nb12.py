@@ -14,8 +14,7 @@ notebook = Notebook(
         "Nats with only the two ends?": AT_LEAST_0,
     },
 )
-bill, card = notebook.bill, notebook.card
-check, predict = notebook.check, notebook.predict
+bill, card, check, predict = notebook.bill, notebook.card, notebook.check, notebook.predict
 
 
 @notebook.answer("characters that Bob is given")

@@ -69,10 +69,7 @@ def masks_that_cancel(*, numbers: Sequence[Any], modulus: int) -> Answer:
                 lambda a: "somebody sends the number itself" in a,
                 "Everybody adds or takes two masks.",
             ),
-            (
-                lambda a: "the masks do not cancel" in a,
-                "Of each pair one adds, the other subtracts.",
-            ),
+            (lambda a: "the masks do not cancel" in a, "Of each pair one adds, one subtracts."),
             (lambda a: "a number is not on the clock" in a, "Each line ends in % 100."),
             (lambda a: a, "The fourth line adds the three lines above it."),
         ],

@@ -32,10 +32,7 @@ def three_levels() -> Answer:
         tolerance=1e-6,
         hints=[
             (lambda a: 1.57 < a < 1.6, "That is log2(3): right if all were equally frequent."),
-            (
-                lambda a: a == 2,
-                "With plain numbers for three levels, yes. A may have a shorter code.",
-            ),
+            (lambda a: a == 2, "With plain numbers, yes. But A may have a shorter code."),
             (lambda a: a == 0.5, "That is A's part of the sum. Add B's and C's."),
             (lambda a: a == -1.5, "Minus the logarithm: bits are positive."),
         ],
@@ -66,10 +63,7 @@ def clip(*, x: Tensor) -> Answer:
         hints=[
             (lambda a: a.abs().max() > 3 * limit, "Nothing is cut off yet: change out[name]."),
             (lambda a: a.min() >= 0, "Cut on both sides: values beyond - limit as well."),
-            (
-                lambda a: a.abs().max() < limit / 2,
-                "The limit is in standard deviations: sigmas * std.",
-            ),
+            (lambda a: a.abs().max() < limit / 2, "sigmas counts standard deviations: times std."),
         ],
     )
 

@@ -157,6 +157,11 @@ class Notebook:
         kept = {number: part.bill for number, part in read_done(course_folder()).items()}
         return Bill(lines_until(self.number, kept | {self.number: done.bill}))
 
+    def counts(self, done: Done) -> tuple[int, int]:
+        """How many of its guesses were made, and how many of its checks have passed."""
+        made = min(len(done.made), len(self.guesses))  # an older edition may have asked more
+        return made, sum(name in self.answers for name in done.passed)
+
     def card(self) -> Table:
         """A table of guesses and measured values, and of checks that have passed or not."""
         done = self.done()
@@ -168,12 +173,10 @@ class Notebook:
             [name, "", "", "passed" if done.checks.get(name) else "not yet"]
             for name in self.answers
         ]
-        counted = []
-        if len(self.guesses):
-            made = min(len(done.made), len(self.guesses))  # an older edition may have asked more
+        counted, (made, passed) = [], self.counts(done)
+        if self.guesses:
             counted.append(f"{made} of {len(self.guesses)} guesses made")
         if self.answers:
-            passed = sum(name in self.answers for name in done.passed)
             counted.append(f"{passed} of {len(self.answers)} checks passed")
         after = ", ".join(counted)
         after += " (this is the saved copy, in which nobody guesses)" if saved_edition() else ""

@@ -74,7 +74,7 @@ def _line() -> Callable[[str], object]:
     """What shows a line of text, each in place of the one before: in a cell, or in a terminal."""
     if saved_edition():
         return lambda words: None
-    if getattr(_shell(), "kernel", None) is None:
+    if getattr(shell(), "kernel", None) is None:
         return lambda words: print(f"\r{words:<90}", end="", file=sys.stderr, flush=True)
     from IPython.display import display
 
@@ -87,11 +87,11 @@ def show_errors_in_words() -> None:
 
     That is `InWords`, the stop button, and a name that a cell uses before it is known.
     """
-    if shell := _shell():
-        shell.set_custom_exc((KeyboardInterrupt, InWords, NameError), _one_line)
+    if here := shell():
+        here.set_custom_exc((KeyboardInterrupt, InWords, NameError), _one_line)
 
 
-def _shell() -> Any:
+def shell() -> Any:
     """IPython's shell; None outside IPython. This does not import IPython."""
     return sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
 
@@ -108,9 +108,10 @@ def _one_line(
         print("Stopped. What was recorded until here is kept, and the next cells work with it.")
     elif isinstance(error, NameError):
         *_, (last, line) = walk_tb(traceback)
-        if last.f_globals is not shell.user_ns:  # a defect of a package
-            return shell.showtraceback((kind, error, traceback))
-        print(f"{error} (line {line} of its cell). Run the cells above first, from the top.")
-        print("If that does not help, the name is misspelled.")
+        if last.f_globals is shell.user_ns:
+            print(f"{error} (line {line} of its cell). Run the cells above first, from the top.")
+            print("If that does not help, the name is misspelled.")
+        else:  # a defect of a package
+            shell.showtraceback((kind, error, traceback))
     else:
         print(error)

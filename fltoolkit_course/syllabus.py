@@ -4,14 +4,7 @@ import statistics
 from importlib import import_module
 from pathlib import Path
 
-from fltoolkit_course.done import (
-    FILE,
-    Done,
-    Table,
-    course_folder,
-    read_done,
-    saved_edition,
-)
+from fltoolkit_course.done import FILE, Done, Table, course_folder, read_done, saved_edition
 from fltoolkit_course.notebook import Notebook
 from fltoolkit_course.quiz import quiz
 
@@ -23,11 +16,9 @@ NOTEBOOKS: list[Notebook] = [
 
 def _counts(notebook: Notebook, done: Done) -> tuple[int, int, bool]:
     """Guesses that were made, checks that have passed, and whether these are all."""
-    guesses = min(len(done.made), len(notebook.guesses))  # an older edition may have asked more
-    checks = sum(name in notebook.answers for name in done.passed)
+    guesses, checks = notebook.counts(done)
     wanted = len(notebook.guesses) + len(notebook.answers)
-    whole = guesses >= len(notebook.guesses) and checks == len(notebook.answers) and wanted > 0
-    return guesses, checks, whole
+    return guesses, checks, guesses + checks == wanted > 0
 
 
 def next_notebook(folder: Path) -> Notebook:
@@ -63,7 +54,7 @@ def progress(folder: Path | None = None) -> Table:
         finished += whole
         row = [f"{notebook.number} · {notebook.title}", f"{guesses} of {len(notebook.guesses)}"]
         rows.append([*row, f"{checks} of {len(notebook.answers)}", "done" if whole else ""])
-    right = sum(name in quiz.answers for name in kept.get(quiz.number, Done()).passed)
+    _, right = quiz.counts(kept.get(quiz.number, Done()))
     row = [quiz.title, "", f"{right} of {len(quiz.answers)}"]
     rows.append([*row, "done" if right == len(quiz.answers) else ""])
     made = [guess for done in kept.values() for guess in done.made]

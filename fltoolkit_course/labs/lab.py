@@ -16,6 +16,7 @@ from typing import Any
 from fltoolkit.data.datasets import Dataset, load
 from fltoolkit_course.labs.board import Board, Control, Move, Run, Training
 from fltoolkit_course.labs.runner import Runner
+from fltoolkit_course.running import shell
 
 
 class Lab:
@@ -322,8 +323,7 @@ def _request() -> tuple[str, str]:
 
     JupyterLab, Notebook and VS Code give each cell an id. Elsewhere the cell's code stands for it.
     """
-    ipython = sys.modules.get("IPython")  # in a kernel it is imported already
-    kernel = getattr(ipython.get_ipython() if ipython else None, "kernel", None)
+    kernel = getattr(shell(), "kernel", None)
     message = kernel.get_parent() if kernel else {}
     code = message.get("content", {}).get("code")  # a button that was pressed has none
     if code is None:

@@ -25,7 +25,7 @@ from fltoolkit.plots.style import COLORS, GREY, INK, PAPER
 from fltoolkit.split.chain import train_split
 from fltoolkit.units import amount
 from fltoolkit_course.labs.runner import Runner
-from fltoolkit_course.panels._sliders import LOOK
+from fltoolkit_course.panels._sliders import slider
 from fltoolkit_course.plots.below_controls import BelowControls, find_ipywidgets
 from fltoolkit_course.plots.drawing import Area, Axis, Frame, Graphic, Mark, Stroke, symbol
 from fltoolkit_research.plots.placing import Words
@@ -90,18 +90,13 @@ class Playground:
     """
 
     def __init__(self, bits: int = 32):
-        ipywidgets = find_ipywidgets("fltoolkit_course.panels.train_in_bits(8)")
+        find_ipywidgets("fltoolkit_course.panels.train_in_bits(8)")
         if bits not in _CHOICES:
             raise ValueError(f"bits={bits!r} is none of {', '.join(map(str, _CHOICES))}")
         self.runs = {
             each: Runner(train_in_bits(each), on_change=self._changed) for each in _CHOICES
         }
-        self.slider = ipywidgets.SelectionSlider(
-            options=[(str(each), each) for each in _CHOICES],
-            value=bits,
-            description="bits for each number that is sent",
-            **LOOK,
-        )
+        self.slider = slider("bits for each number that is sent", [*_CHOICES], bits)
         self._picture = BelowControls(self.draw, self.slider)
         self.slider.observe(self._moved, "value")
 

@@ -328,14 +328,7 @@ class Frame:
         names: the names that will stand at the ends of lines, for which room is kept.
     """
 
-    def __init__(
-        self,
-        x: Axis,
-        y: Axis,
-        area: Area = _USUAL,
-        *,
-        names: Iterable[str] = (),
-    ):
+    def __init__(self, x: Axis, y: Axis, area: Area = _USUAL, *, names: Iterable[str] = ()):
         left, top, width, height = area
         self.x_axis, self.y_axis, self.edge = x, y, left + 8
         self.high, self.low = top + 24, top + height - 40

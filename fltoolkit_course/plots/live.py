@@ -17,15 +17,8 @@ from fltoolkit.history import Record
 from fltoolkit.plots.style import PALE
 from fltoolkit.units import amount
 from fltoolkit_course.done import came
-from fltoolkit_course.plots.drawing import (
-    Area,
-    Box,
-    Graphic,
-    Mark,
-    Page,
-    Pixels,
-    chart,
-)
+from fltoolkit_course.plots.drawing import Area, Box, Graphic, Mark, Page, Pixels, chart
+from fltoolkit_course.running import shell
 from fltoolkit_research.plots.placing import LETTER, Words
 
 P = ParamSpec("P")
@@ -287,9 +280,7 @@ class _Terminal:
 
 def _screen() -> _Notebook | _Terminal | None:
     """Where to draw: a notebook's kernel, a terminal, or nowhere."""
-    ipython = sys.modules.get("IPython")  # in a kernel it is imported already
-    shell = ipython.get_ipython() if ipython else None
-    if getattr(shell, "kernel", None) is not None:
+    if getattr(shell(), "kernel", None) is not None:
         return _Notebook()
     return _Terminal() if sys.stderr is not None and sys.stderr.isatty() else None
 

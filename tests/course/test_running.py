@@ -46,7 +46,7 @@ def test_in_a_notebook_the_bar_is_one_output_which_is_empty_at_the_end(
         shown.append(data["text/plain"])
 
     monkeypatch.setattr("IPython.display.display", lambda *_, **__: SimpleNamespace(update=update))
-    monkeypatch.setattr(running, "_shell", lambda: SimpleNamespace(kernel=True))
+    monkeypatch.setattr(running, "shell", lambda: SimpleNamespace(kernel=True))
     assert list(progress_bar("ab", "training")) == ["a", "b"]
     assert shown[0].startswith("training")
     assert shown[-1] == ""
