@@ -396,7 +396,7 @@ const meters = (state) => {
 };
 
 const say = (state) => {
-  const now = failed ? `It has gone wrong: ${failed}. Too few bits or too large a learning rate do this. Change one of them and start again.`
+  const now = failed ? `The training broke: ${failed}. A learning rate that is too large does this, and so do too few bits. Change one of them and start again.`
     : ended ? `Done: ${percent(path.length ? path[path.length - 1].accuracy : 0)} right, best ${percent(best)}, for ${bytes(last.nbytes)} in ${grouped(last.messages)} messages.`
       : last && !running ? `Paused: ${path.length ? percent(path[path.length - 1].accuracy) : "not tested yet"}, ${bytes(last.nbytes)} sent in ${grouped(last.messages)} messages.` : running ? `Training. ${describe(state)}` : describe(state);
   if (now && byId("said").textContent !== now) byId("said").textContent = now;

@@ -131,6 +131,11 @@ const backward = (items, inputs, g, batch, lr, wanted) => {
   return g;
 };
 
+/* A training whose numbers overflow is over: what comes after can be neither learned from nor drawn. */
+const finite = (values) => {
+  if (!values.every(Number.isFinite)) throw new Error("its numbers became too large for a computer, so nothing more can be learned");
+};
+
 /* Log-softmax and the mean negative log-likelihood; the gradient is that of the logits. */
 const lossOf = (logits, y) => {
   const n = y.length, g = new Float32Array(logits.length);
@@ -142,7 +147,7 @@ const lossOf = (logits, y) => {
     loss -= (row[y[s]] - top - Math.log(sum)) / n;
     for (let j = 0; j < 10; j++) g[10 * s + j] = (Math.exp(row[j] - top) / sum - (j === y[s])) / n;
   }
-  if (!Number.isFinite(loss)) throw new Error("the loss is no number any more: training has diverged");
+  finite([loss]);
   return { loss, g };
 };
 
@@ -187,15 +192,18 @@ const begun = (setting, data) => ({
 
 /* One message crosses: bytes are counted, the receiver gets what arrives. */
 const cross = (run, from, to, what, codec, tree) => {
+  for (const { data } of tree) finite(data);
   const { nbytes, tree: arrived } = codec.send(tree);
+  for (const { data } of arrived) finite(data);
   run[to === run.hub ? "up" : "down"] += nbytes;
   run.messages += 1;
   return { event: { kind: "message", from, to, what, nbytes }, arrived };
 };
 const matrix = (name, data, batch) => [{ name, shape: [batch, data.length / batch], data }];
-const record = (run, loss, accuracy, more = {}) => ({
-  kind: "record", step: run.step, up: run.up, down: run.down, nbytes: run.up + run.down, messages: run.messages, loss, accuracy, ...more,
-});
+const record = (run, loss, accuracy, more = {}) => {
+  finite([loss]);
+  return { kind: "record", step: run.step, up: run.up, down: run.down, nbytes: run.up + run.down, messages: run.messages, loss, accuracy, ...more };
+};
 
 /* A step is over: three times in a pass of `steps` the network is tested. */
 function* stepped(run, loss, round, step, steps, more = {}) {

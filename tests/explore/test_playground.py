@@ -1,6 +1,7 @@
 """The playground by hand, from disk with the network off: buttons, missions, its Python."""
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,16 @@ def test_mission_4_shows_what_is_left_at_one_bit(open_page: Open) -> None:
             tab.wait_for_timeout(3000)  # until he has guessed from trained layers
             tab.click("#go")
     assert "as large with 32 bits" in solved(tab)
+
+
+@pytest.mark.parametrize("bits", [1, 32])
+def test_a_training_that_diverges_stops_and_says_so(open_page: Open, bits: int) -> None:
+    tab = open_page("playground", f"#cut=5&bitsUp={bits}&bitsDown=1&lr=0.5")
+    tab.click("#go")
+    told = "The training broke: its numbers became too large"
+    tab.wait_for_function(f"document.getElementById('said').textContent.startsWith('{told}')")
+    assert tab.inner_text("#go") == "▶ start"
+    assert not re.search("NaN|Infinity", tab.inner_html("main"))
 
 
 def test_the_python_of_a_setting_runs(open_page: Open) -> None:
