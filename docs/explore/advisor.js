@@ -9,6 +9,7 @@
     { key: "federated", words: "federated averaging", look: "one", mark: "circle" },
     { key: "largeBatch", words: "large-batch SGD", look: "three", mark: "triangle" },
   ];
+  explore.legend(METHODS.map(({ mark, look, words }) => [[mark, look], words]));
   const whole = (list) => [...new Set(list.map((v) => Math.round(v)))];
 
   const told = (state, clients) => {

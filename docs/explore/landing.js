@@ -10,6 +10,10 @@
   }
   const task = explore.summed(explore.data.pareto.tasks).find((t) => t.data === "mnist" && t.partition === "IID");
   const place = byId("plot"), play = byId("play");
+  const CURVES = task.methods.flatMap((m) => m.runs.map((run) => run.curve)).flat(), LEAST = Math.min(...CURVES.map(([, right]) => right)) / task.num_test;
+  const MOST = Math.max(...CURVES.map(([, right]) => right)) / task.num_test, CHEAPEST = Math.min(...task.methods.map(({ runs }) => mean(runs.map((run) => run.nbytes))).filter(Boolean));
+  explore.legend([[explore.lookOf.federated, "federated"], [explore.lookOf.split, "split"],
+    [explore.NULL, "no training together: the data sent, one sum, or each owner alone"]]);
   const BUDGETS = explore.stops(1e6, 1e9, 40);
 
   /* Where a method is once `budget` bytes were sent: the mean of its seeds, or null if one has no result yet. */
@@ -25,36 +29,34 @@
   };
 
   const render = (state) => {
-    const points = task.methods.filter((method) => method.runs[0].nbytes).map((method) => at(method, state.budget)).filter(Boolean);
-    const best = [...points].sort((a, b) => b.accuracy - a.accuracy)[0];
-    const split = points.filter((p) => p.family === "split").sort((a, b) => b.accuracy - a.accuracy)[0];
-    const said = !best
-      ? `${bytes(state.budget)}: not one method has a result yet.`
-      : `With ${bytes(state.budget)}: ${best.name} is best, ${percent(best.accuracy)} of the test images are right. ` +
-        (split && split !== best ? `The best split method has ${percent(split.accuracy)}.` : "") +
-        (split ? "" : "No split method has a result yet.");
+    const points = task.methods.map((method) => at(method, state.budget)).filter(Boolean);
+    const first = (...families) => points.filter((p) => families.includes(p.family)).sort((a, b) => b.accuracy - a.accuracy)[0];
+    const best = first("federated", "split"), split = first("split"), none = first("null");
+    const said = `With ${bytes(state.budget)}: ` + (best ? `${best.name} is best, ${percent(best.accuracy)} of the test images are right.` : "no method that trains together has a result yet.") +
+      (split === best ? "" : split ? ` The best split method has ${percent(split.accuracy)}.` : " No split method has a result yet.") +
+      ` Without training together, ${percent(none.accuracy)}: ${none.name}.`;
     byId("said").textContent = said;
     explore.picture(place, `Accuracy over bytes of ${points.length} methods. ${said}`, (width) => {
       const { narrow, height, box } = explore.frame(width, 380, 300);
-      const x = explore.scale(4e5, 1.2e9, box.left, box.right, true, narrow ? 4 : 6);
-      const y = explore.accuracyScale(0.5, 0.983, box.bottom, box.top);
+      const x = explore.costScale(0.6 * CHEAPEST, 1.5e9, true, box, narrow ? 4 : 6);
+      const y = explore.accuracyScale(LEAST - 0.2 * (1 - LEAST), MOST + 0.25 * (1 - MOST), box.bottom, box.top);
       const line = x.at(state.budget);
       const parts = [explore.axes(box, { scale: x, words: explore.brief(bytes), title: "bytes sent so far (log)" },
         { scale: y, words: explore.brief(percent), title: "test accuracy (log of the errors)" })];
       parts.push(`<path class="rule" d="M${line} ${box.top}V${box.bottom}"/><circle class="grip" cx="${line}" cy="${box.top}" r="7"/>`);
-      const visible = points.filter((p) => p.accuracy >= 0.5), taken = [[line - 4, box.top, line + 4, box.bottom]];
-      parts.push(`<clipPath id="inside"><path d="M${box.left} ${box.top}H${box.right}V${box.bottom}H${box.left}z"/></clipPath>`);
+      const taken = [[line - 4, box.top, line + 4, box.bottom]];
+      parts.push(explore.clip(box));
       for (const p of points) {
-        const path = explore.path(p.trail.map(([b, a]) => [x.at(b), y.at(Math.max(a, 0.01))]));
-        parts.push(`<path class="line thin trail ${p.family === "federated" ? "one" : "two"}" clip-path="url(#inside)" d="${path}"/>`);
+        const path = explore.path(p.trail.map(([b, a]) => [x.at(b), y.at(a)]));
+        parts.push(`<path class="line thin trail ${explore.lookOf[p.family][1]}" clip-path="url(#inside)" d="${path}"/>`);
       }
-      for (const p of visible) {
-        const px = x.at(p.cost), py = y.at(p.accuracy), federated = p.family === "federated";
-        parts.push(explore.mark(federated ? "circle" : "square", px, py, federated ? "one" : "two", p === best ? 7 : 5));
+      for (const p of points) {
+        const px = x.at(p.cost), py = y.at(p.accuracy), [kind, look] = explore.lookOf[p.family];
+        parts.push(explore.mark(kind, px, py, look, p === best ? 7 : 5));
         if (p === best) parts.push(explore.ring(px, py));
-        taken.push(explore.around(px, py, 6));
+        taken.push(explore.around(px, py, p === best ? 12 : 6));
       }
-      const wanted = [best, split].filter((p, i, all) => p && p.accuracy >= 0.5 && all.indexOf(p) === i)
+      const wanted = [best, split, none].filter((p, i, all) => p && all.indexOf(p) === i)
         .map((p) => ({ x: x.at(p.cost), y: y.at(p.accuracy), words: p.name, must: !narrow, look: p === best ? "strong" : "", off: p === best ? 14 : 10 }));
       parts.push(explore.labels(wanted, box, taken));
       return { height, body: parts.join("") };

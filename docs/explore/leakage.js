@@ -12,7 +12,8 @@
     rare: { parts: [BINARY], key: "norm_best", cost: "nbytes_down", quality: "task_auc",
       title: "AUC of the guessed label (0.5: chance)", what: "AUC of the rare label guessed by length, in the best epoch", range: [0.48, 1.03] },
   };
-  const place = byId("plot");
+  const place = byId("plot"), [CODEC, DEFENCE] = explore.LOOKS;
+  explore.legend([[CODEC, "codecs"], [DEFENCE, "noise and other defences"]]);
   let shown = null, current = ""; // what the picture shows, and which setting is chosen
 
   const rowsOf = (state) => {
@@ -86,7 +87,7 @@
       rows.forEach((r, i) => {
         const [px, py] = at(r), is = r === row, defence = r.part === DEFENCES || r.name.startsWith("noise");
         if (is) inner.push(explore.spread(px, y.at(r.low), y.at(r.high)));
-        const [kind, look] = defence ? ["square", "two"] : ["circle", "one"];
+        const [kind, look] = defence ? DEFENCE : CODEC;
         options.push(explore.option(i, is, `${r.name}: ${r.value.toFixed(2)}, ${bytes(r.cost)}`, kind, px, py, look + (family(r.name) === mine ? "" : " faint")));
         taken.push(explore.around(px, py, is ? 11 : 6));
       });

@@ -173,6 +173,13 @@ explore.scale = (low, high, start, end, log = false, most = 6) => {
   return { at, of, ticks: values.map((value) => [value, at(value)]) };
 };
 
+/* A logarithmic scale of costs with a place for 0 at its left end, where some cost nothing. */
+explore.costScale = (low, high, free, box, most) => {
+  const start = box.left + (free ? 46 : 0), scale = explore.scale(low, high, start, box.right, true, most);
+  if (!free) return scale;
+  return { ...scale, at: (v) => (v > 0 ? Math.max(scale.at(v), start) : box.left + 12), ticks: [[0, box.left + 12], ...scale.ticks] };
+};
+
 /* A scale of accuracies on which equal steps are equal factors of the errors: 90 to 95 % is as far as 95 to
    97.5 %. Good methods, which differ by tenths of a point, are told apart so. */
 explore.accuracyScale = (low, high, start, end) => {
@@ -219,6 +226,9 @@ explore.axes = (box, x, y) => {
 
 /* Tick words without a needless ".0". */
 explore.brief = (words) => (value) => words(value).replace(/\.0(?=\D|$)/, "");
+
+/* The part of a picture between its axes, to clip lines at. */
+explore.clip = (box) => `<clipPath id="inside"><path d="M${box.left} ${box.top}H${box.right}V${box.bottom}H${box.left}z"/></clipPath>`;
 
 /* The path of a front: what the cheaper point reached counts until a better one is paid for. */
 explore.stairs = (front, x, y, box) =>
@@ -289,6 +299,17 @@ explore.mark = (kind, x, y, look, size = 5) => {
   if (kind === "down") return `<path class="${look}" d="M${at}m0 ${1.2 * s}l${1.2 * s} ${-2.2 * s}h${-2.4 * s}z"/>`;
   if (kind === "triangle") return `<path class="${look}" d="M${at}m0 ${-1.2 * s}l${1.2 * s} ${2.2 * s}h${-2.4 * s}z"/>`;
   return `<rect class="${look}" x="${(x - 0.9 * s).toFixed(1)}" y="${(y - 0.9 * s).toFixed(1)}" width="${1.8 * s}" height="${1.8 * s}"/>`;
+};
+
+/* How what trains together looks, and what does not: the data sent, one sum, each alone. */
+explore.LOOKS = [["circle", "one"], ["square", "two"], ["down", "four"], ["circle", "one hollow"], ["square", "two hollow"]];
+explore.NULL = ["circle", "grey hollow"];
+explore.lookOf = { federated: explore.LOOKS[0], split: explore.LOOKS[1], null: explore.NULL };
+
+/* A list of marks, [look, words]; a look that is a text is a picture of its own. */
+explore.legend = (items) => {
+  const icon = (look) => (typeof look === "string" ? look : `<svg width="16" height="14" aria-hidden="true">${explore.mark(look[0], 8, 7, look[1], 4.5)}</svg>`);
+  document.querySelector(".legend").innerHTML = items.map(([look, words]) => `<li>${icon(look)}${explore.escape(words)}</li>`).join("");
 };
 
 /* Put a picture into its place at the width that it has there; returns nothing. `draw(width)` gives

@@ -37,8 +37,8 @@
       stops: () => Array.from({ length: 100 }, (_, i) => +(0.5 + i / 200).toFixed(3)),
     },
     families: () => [
-      ["federated", "federated", "federated averaging: models go down, updates come up", explore.LOOKS[0]],
-      ["split", "split", "split learning: activations go up, gradients come down", explore.LOOKS[1]],
+      ["federated", "federated", "federated averaging: models go down, updates come up", explore.lookOf.federated],
+      ["split", "split", "split learning: activations go up, gradients come down", explore.lookOf.split],
       ["null", "null rows: the data sent, owners alone", "no method: the receiver then has the data, or each owner trains alone", explore.NULL],
     ],
     startWith: (task, points) => (points.find((p) => p.name === METHOD) || points.find((p) => p.method.family !== "null")).name,

@@ -5,6 +5,8 @@
   const { byId, escape, bytes, percent, grouped, mean, mark, table, picture, scale } = explore;
   const { rows, num_epochs: numEpochs, null: nothing, data_nbytes: dataBytes } = explore.data.silence;
   const place = byId("plot"), strip = byId("strip");
+  explore.legend([[["circle", "one"], "loss threshold"], [["square", "two"], "other rules at about these bytes"],
+    [["square", "two hollow faint"], "other rules elsewhere"], [explore.NULL, "no method: the data sent once"]]);
   const WITHIN = 0.15; // rules whose bytes are so near count as "the same bytes"
 
   const summed = (row) => {
@@ -86,7 +88,7 @@
       const drawn = all.filter((p) => isNull(p) && (p.part === "8-bit floats" || isOther(p)));
       for (const p of drawn) parts.push(mark("square", ...at(p), isOther(p) ? "two" : "two hollow faint"));
       for (const p of [vanilla, ...STOPS.map((s) => s.point)]) parts.push(mark("circle", ...at(p), "one"));
-      for (const p of sentOnce) parts.push(mark("circle", ...at(p), "grey hollow", 5));
+      for (const p of sentOnce) parts.push(mark(explore.NULL[0], ...at(p), explore.NULL[1]));
       const [px, py] = at(point);
       parts.push(explore.spread(px, y.at(point.low), y.at(point.high)));
       parts.push(mark("circle", px, py, "one", 7), explore.ring(px, py));

@@ -3,9 +3,6 @@
    Not here: which runs are shown and in which words (pareto.js, language.js), the numbers (formulas.js). */
 "use strict";
 
-explore.LOOKS = [["circle", "one"], ["square", "two"], ["down", "four"], ["circle", "one hollow"], ["square", "two hollow"]];
-explore.NULL = ["circle", "grey hollow"]; // the look of a null model
-
 /* Run a page. Data: `tasks` of {target, settings, methods}, a method is {name, family, baseline, code, ledger, runs}, a
    run as in formulas.js and, where it is not the curve's last one, its `value` at the end.
    - `taskOf(state)`, and `choosers`, the controls that choose it
@@ -58,14 +55,11 @@ explore.tradeoff = (page) => {
       return { ...point, needs: each.includes(null) ? null : mean(each) };
     });
 
-  /* A logarithmic scale with a place for 0 at its left end, where there are points of no cost. */
   const scaleOf = (points, task, state, box, most) => {
     const first = withNeeds(points, task, { ...state, target: task.target }).map((p) => p.needs);
-    const paid = [...points.map((p) => p.cost), ...first].filter((v) => v > 0), start = box.left + (points[0].cost > 0 ? 0 : 46);
+    const paid = [...points.map((p) => p.cost), ...first].filter((v) => v > 0);
     const some = paid.length ? paid : [1], low = costs[state.x].from ?? 0.6 * Math.min(...some);
-    const scale = explore.scale(low, 1.5 * Math.max(...some), start, box.right, true, most);
-    if (points[0].cost > 0) return scale;
-    return { ...scale, at: (v) => (v > 0 ? Math.max(scale.at(v), start) : box.left + 12), ticks: [[0, box.left + 12], ...scale.ticks] };
+    return explore.costScale(low, 1.5 * Math.max(...some), !(points[0].cost > 0), box, most);
   };
 
   const draw = (state, task, points, best, cheapest) => (width) => {
@@ -76,8 +70,7 @@ explore.tradeoff = (page) => {
     const looks = Object.fromEntries(page.families(task).map(([family, , , look]) => [family, look]));
     const parts = [explore.axes(box, { scale: x, words: c.tick || explore.brief(c.words), title: `${c.title} (log)` },
       { scale: y, words: metric.tick, title: metric.title })];
-    parts.push(`<clipPath id="inside"><path d="M${box.left} ${box.top}H${box.right}V${box.bottom}H${box.left}z"/></clipPath>`);
-    parts.push(`<path class="front" d="${explore.stairs(front, x, y, box)}"/>`);
+    parts.push(explore.clip(box), `<path class="front" d="${explore.stairs(front, x, y, box)}"/>`);
     for (const run of chosen.method.runs.filter((r) => r.curve.length > 1)) {
       const path = explore.path(run.curve.map(([, score], i) => [x.at(cost(explore.until(run, i), state)), y.at(score / scoreOf(task))]));
       parts.push(`<path class="line thin grey" clip-path="url(#inside)" d="${path}"/>`);
@@ -113,13 +106,12 @@ explore.tradeoff = (page) => {
   };
 
   const legend = (task) => {
-    const icon = (kind, look) => `<svg width="16" height="14" aria-hidden="true">${mark(kind, 8, 7, look, 4.5)}</svg>`;
     const has = ([family]) => task.methods.some((method) => method.family === family);
-    byId("legend").innerHTML = [
-      ...page.families(task).filter(has).map(([, words, , [kind, look]]) => icon(kind, look) + escape(words)),
-      icon("diamond", "three") + "best for the money", icon("triangle", "three") + "first at the target",
-      '<svg width="26" height="14" aria-hidden="true"><path class="front" d="M1 7h24"/></svg>front: better than all that costs less, beyond noise',
-    ].map((item) => `<li>${item}</li>`).join("");
+    explore.legend([
+      ...page.families(task).filter(has).map(([, words, , look]) => [look, words]),
+      [["diamond", "three"], "best for the money"], [["triangle", "three"], "first at the target"],
+      ['<svg width="26" height="14" aria-hidden="true"><path class="front" d="M1 7h24"/></svg>', "front: better than all that costs less, beyond noise"],
+    ]);
   };
 
   const details = (task, point) => {

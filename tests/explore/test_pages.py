@@ -98,7 +98,8 @@ def test_a_page_on_a_screen(open_page: Open, name: str, scheme: str, width: int)
         assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
 
 
-# Pairs of words of one picture that lie on each other, and words that are cut off at its edge.
+# Pairs of words of one picture that lie on each other, and words that are cut off at its edge;
+# marks that lie on words, and marks outside the axes.
 _CLASH = """() => {
   const found = [];
   for (const svg of document.querySelectorAll('.figure svg')) {
@@ -114,6 +115,19 @@ _CLASH = """() => {
         if (w > 1 && h > 3) found.push(text + ' / ' + other.text);
       }
     });
+    if (svg.parentNode.id !== 'plot') continue;
+    const lines = [...svg.querySelectorAll('.grid')].map(line => line.getBoundingClientRect());
+    const left = Math.min(...lines.map(b => b.left)), right = Math.max(...lines.map(b => b.right));
+    const top = Math.min(...lines.map(b => b.top)), end = Math.max(...lines.map(b => b.bottom));
+    for (const mark of svg.querySelectorAll('circle:not(.grip, .ring), rect.one, rect.two')) {
+      const m = mark.getBoundingClientRect(), x = m.left + m.width / 2, y = m.top + m.height / 2;
+      if (x < left || x > right || y < top || y > end) found.push('outside: ' + mark.outerHTML);
+      for (const {text, box} of words) {
+        const w = Math.min(box.right, m.right) - Math.max(box.left, m.left);
+        const h = Math.min(box.bottom, m.bottom) - Math.max(box.top, m.top);
+        if (w > 1 && h > 3) found.push(mark.outerHTML + ' on ' + text);
+      }
+    }
   }
   return found; }"""
 
@@ -274,6 +288,22 @@ def test_the_first_page_plays_and_can_be_stopped(open_page: Open) -> None:
     tab.wait_for_timeout(300)
     assert tab.input_value("#budget") == stopped
     assert tab.inner_text("#play") == "▶ play"
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_first_page_holds_every_mark_at_every_budget(open_page: Open, width: int) -> None:
+    tab = open_page("index", width=width)
+    task = tab.evaluate("explore.data.pareto.tasks.find(t => t.data === 'mnist').methods")
+    for place in range(0, 121, 10):
+        slide(tab, "budget", place)
+        assert not tab.evaluate(_CLASH)
+    for family, marks in (
+        ("federated", "circle.one"),
+        ("split", "rect.two"),
+        ("null", "circle.grey.hollow"),  # send the data, one sum, each alone: no way of training
+    ):
+        assert tab.locator(f"#plot {marks}").count() == sum(m["family"] == family for m in task)
+        assert tab.locator(f".legend {marks}").count() == 1
 
 
 def test_settings_of_leakage_are_chosen_in_the_picture(open_page: Open) -> None:
