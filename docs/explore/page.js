@@ -325,9 +325,9 @@ explore.picture = (place, name, draw) => {
 /* Whether words beside a figure can stand on one line there, or the screen is a phone's. */
 explore.isNarrow = (width) => width < 560;
 
-/* Where the axes of a figure stand: its height is `wide`, or `low` on a phone. */
+/* Where the axes of a figure stand: its height is `wide`, or `low` on a phone, and leaves room for controls on a low screen. */
 explore.frame = (width, wide, low, left = 48) => {
-  const narrow = explore.isNarrow(width), height = narrow ? low : wide;
+  const narrow = explore.isNarrow(width), height = Math.min(narrow ? low : wide, Math.max(170, Math.round(0.55 * innerHeight)));
   return { narrow, height, box: { left, right: width - 14, top: 28, bottom: height - 44 } };
 };
 

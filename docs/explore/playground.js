@@ -101,7 +101,7 @@ const place = byId("plot"), scene = byId("scene"), root = document.documentEleme
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const BITS = [1, 2, 3, 4, 5, 6, 7, 8, 32], KEPT = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
 let orders = null, chosen = null, round = 0, running = false, ended = false, failed = "", set = () => {};
-let path = [], last = null, best = 0, seen = {}, alone = {}, tried = [], packets = [], frames = 0, drawn = 0;
+let path = [], last = null, latest = null, best = 0, seen = {}, alone = {}, tried = [], packets = [], frames = 0, drawn = 0;
 
 /* the worker, made from text that the page has: see wire.js */
 
@@ -160,7 +160,7 @@ const describe = (s) => {
   const [up, down] = sizes(s);
   if (isSplit(s)) return `For every 32 images Alice sends what her layers make of them, ${bytes(up)} up, and Bob answers how her numbers should change, ${bytes(down)} down.` +
     (s.threshold ? " Whenever the loss hardly changes in a pass, they send nothing." : "");
-  return `In each round ${s.speak === "1" ? "each" : "each drawn one"} of ${s.owners} owners gets the network in ${bytes(down)} and sends back its change in ${s.kept < 1 ? "about " : ""}${bytes(up)}.`;
+  return `In a round ${s.speak === "1" ? `${s.owners} owners` : "the drawn owners"} get the network (${bytes(down)}) and send back its change (${s.kept < 1 ? "about " : ""}${bytes(up)}).`;
 };
 
 /* missions: each solves itself */
@@ -199,7 +199,7 @@ const notYet = ({ goal, advice, broke }) => { // what to do next
   return last.nbytes <= goal.nbytes ? "" : `<b>Not yet.</b> ${bytes(goal.nbytes)} were spent ${found ? `at ${percent(found)} at best` : "before the first test"}. ${advice}`;
 };
 let advised = "";
-const solved = new Set((() => { try { return JSON.parse(localStorage.getItem("fltoolkit-missions") || "[]"); } catch { return []; } })());
+const solved = new Set((() => { try { return JSON.parse(localStorage.getItem("fltoolkit-missions-solved") || "[]"); } catch { return []; } })());
 byId("mission").innerHTML = MISSIONS.map((m, i) => `<option value="${i + 1}">${m.name}</option>`).join("") + '<option value="0">none: just play</option>';
 
 const showMission = (state) => {
@@ -210,7 +210,7 @@ const showMission = (state) => {
   if (words && !solved.has(+state.mission)) {
     solved.add(+state.mission);
     if (running) orders({ pause: true });
-    try { localStorage.setItem("fltoolkit-missions", JSON.stringify([...solved])); } catch { /* a private window */ }
+    try { localStorage.setItem("fltoolkit-missions-solved", JSON.stringify([...solved])); } catch { /* a private window */ }
     showMission(state);
   }
   if (task.dataset.mission !== state.mission) {
@@ -313,35 +313,50 @@ const drawLevels = (state) => {
 /* A packet's area grows with its bytes. */
 const places = (width, height) => {
   if (chosen && chosen.how === "averaged") {
-    const n = chosen.owners, found = { server: [width / 2, 30, "server"] };
-    for (let k = 1; k <= n; k++) found[`owner ${k}`] = [(width * (k - 0.5)) / n, height - 34, n > 10 || width < 500 ? String(k) : `owner ${k}`];
+    const n = chosen.owners, found = { server: [width / 2, 15, "server"] };
+    for (let k = 1; k <= n; k++) found[`owner ${k}`] = [(width * (k - 0.5)) / n, height - 15, width < 72 * n ? String(k) : `owner ${k}`];
     return found;
   }
   return { Alice: [54, height / 2, "Alice"], Bob: [width - 54, height / 2, "Bob"] };
 };
+const nextMessage = (s) => { // what will be sent first
+  if (isOne(s)) return { from: "Alice", to: "Bob", what: "samples", nbytes: SEND };
+  const [up, down] = sizes(s);
+  return isSplit(s) ? { from: "Alice", to: "Bob", what: "activations", nbytes: up } : { from: "server", to: "owner 1", what: "model", nbytes: down };
+};
 const drawScene = (time) => {
-  const width = scene.clientWidth || 300, height = chosen && chosen.how === "averaged" ? 170 : 110, c = sized(scene, width, height), at = places(width, height);
-  const ink = color("ink"), line = color("line"), up = color("one"), down = color("two"), hub = at.server || at.Bob;
+  const width = scene.clientWidth || 300, height = chosen && chosen.how === "averaged" ? (width < 500 ? 84 : 128) : 84, c = sized(scene, width, height), at = places(width, height);
+  const ink = color("ink"), paper = color("paper"), wire = color("line"), up = color("one"), down = color("two"), hub = at.server || at.Bob;
   packets = packets.filter((p) => at[p.from] && at[p.to] && time - p.begun < p.takes);
-  const busy = new Set(packets.flatMap((p) => [p.from, p.to])), named = new Set();
-  c.strokeStyle = line;
+  const still = { ...latest, begun: time, rests: true }, shown = packets.length ? packets : [still]; // between two messages the last one stays
+  const shareOf = (p) => (p.rests || calm.matches ? 0.5 : Math.min(Math.max((time - p.begun) / p.takes, 0), 1)), middle = (p) => Math.abs(shareOf(p) - 0.5);
+  const told = shown.reduce((a, b) => (middle(b) < middle(a) ? b : a));
+  const busy = new Set(packets.flatMap((p) => [p.from, p.to]));
+  c.strokeStyle = wire;
   for (const spot of Object.values(at)) { c.beginPath(); c.moveTo(spot[0], spot[1]); c.lineTo(hub[0], hub[1]); c.stroke(); }
   c.font = "12.5px system-ui, sans-serif";
   c.textAlign = "center";
-  for (const p of packets) {
-    const share = calm.matches ? 0.5 : Math.min(Math.max((time - p.begun) / p.takes, 0), 1), [x0, y0] = at[p.from], [x1, y1] = at[p.to];
+  for (const p of shown.filter((each) => at[each.from] && at[each.to])) {
+    const share = shareOf(p), [x0, y0] = at[p.from], [x1, y1] = at[p.to];
     const side = Math.min(34, 4 + Math.sqrt(p.nbytes) / 14), drift = p.to === "Alice" || p.from === "server" ? 14 : -14;
     const x = x0 + (x1 - x0) * share, y = y0 + (y1 - y0) * share + (at.server ? 0 : drift);
     c.fillStyle = p.from === "Bob" || p.from === "server" ? down : up;
     c.globalAlpha = 0.85;
     c.fillRect(x - side / 2, y - side / 2, side, side);
     c.globalAlpha = 1;
-    if (packets.length < 5 && !named.has(p.what) && Math.abs(share - 0.5) < (at.server ? 0.2 : 0.35)) { named.add(p.what); c.fillStyle = ink; c.fillText(`${p.what}, ${bytes(p.nbytes)}`, Math.min(Math.max(x, 80), width - 80), y + (drift > 0 ? side / 2 + 14 : -side / 2 - 5)); }
+    if (p === told) {
+      const words = `${p.what}, ${bytes(p.nbytes)}`, half = c.measureText(words).width / 2 + 4, aside = at.server ? side / 2 + half : 0;
+      const left = Math.min(Math.max(x + (x < width / 2 ? -aside : aside), half), width - half), line = y + (at.server ? 4 : drift > 0 ? side / 2 + 14 : -side / 2 - 5);
+      c.fillStyle = paper;
+      c.fillRect(left - half + 2, line - 12, 2 * half - 4, 16);
+      c.fillStyle = ink;
+      c.fillText(words, left, line);
+    }
   }
   for (const [name, [x, y, words]] of Object.entries(at)) {
     const half = words.length > 2 ? 34 : 12;
-    c.fillStyle = busy.has(name) ? color("panel") : color("paper");
-    c.strokeStyle = busy.has(name) ? ink : line;
+    c.fillStyle = busy.has(name) ? color("panel") : paper;
+    c.strokeStyle = busy.has(name) ? ink : wire;
     c.lineWidth = busy.has(name) ? 2 : 1;
     c.beginPath();
     c.rect(x - half, y - 13, 2 * half, 26);
@@ -358,11 +373,11 @@ const drawPlot = (state) => {
   const rows = skewed ? [...DIGITS.rows["non-IID"], ...DIGITS.rows.IID.filter(([, family]) => family === "null")] : DIGITS.rows.IID;
   const own = alone[`${state.owners}/${state.skewed}`], reached = path[path.length - 1];
   picture(place, `Accuracy over bytes sent: ${reached ? `${percent(reached.accuracy)} right after ${bytes(reached.nbytes)}` : "nothing trained yet"}. Sending the data brings 97.8 % for ${bytes(SEND)}.`, (width) => {
-    const { narrow, height, box } = explore.frame(width, 360, 300);
-    const x = scale(1e3, 4e8, box.left, box.right, true, narrow ? 4 : 6), y = explore.accuracyScale(0.2, 0.985, box.bottom, box.top);
+    const { narrow, height, box } = explore.frame(width, 310, 170);
+    const x = scale(1e3, 4e8, box.left, box.right, true, narrow ? 4 : 6), y = explore.accuracyScale(0.1, 0.985, box.bottom, box.top);
     const parts = [explore.axes(box, { scale: x, words: explore.brief(bytes), title: "bytes sent so far (log)" },
       { scale: y, words: explore.brief(percent), title: "test images that are right (log of the errors)" })];
-    const taken = [], wanted = [], px = (b) => x.at(Math.max(b, 1000)), py = (a) => y.at(Math.min(Math.max(a, 0.2), 0.985));
+    const taken = [], wanted = [], px = (b) => x.at(Math.max(b, 1000)), py = (a) => y.at(Math.min(Math.max(a, 0.1), 0.985));
     if (goal) parts.push(`<path d="M${box.left} ${py(goal.accuracy)}H${px(goal.nbytes)}V${box.top}H${box.left}z" fill="var(--three)" opacity=".14"/>`);
     if (goal) wanted.push({ x: box.left + 6, y: py(goal.accuracy), words: "the mission's goal", off: 2 });
     if (state.how === "averaged" && own) {
@@ -412,7 +427,7 @@ const fresh = (next = chosen) => {
   if (path.length) tried.push(summary());
   chosen = next;
   tried = tried.slice(-12);
-  path = []; last = null; best = 0; seen = {}; packets = []; running = ended = false; failed = "";
+  path = []; last = null; latest = nextMessage(current); best = 0; seen = {}; packets = []; running = ended = false; failed = "";
   round += 1;
   orders({ round, setting: chosen, watch: current.watch, pace: current.pace });
 };
@@ -430,7 +445,7 @@ const render = (state) => {
   }
   if (renewed) fresh(wish);
   else if (was && (was.watch !== state.watch || was.pace !== state.pace)) orders({ watch: state.watch, pace: state.pace });
-  if (state.how === "averaged" && alone[`${state.owners}/${state.skewed}`] === undefined && root.dataset.ready) askAlone(state);
+  if (state.how === "averaged" && alone[`${state.owners}/${state.skewed}`] === undefined) askAlone(state);
   byId("code").textContent = code(state);
   buttons(); meters(state); say(state); showMission(state); drawPlot(state); drawScene(performance.now()); inside();
 };
@@ -446,7 +461,7 @@ const askAlone = (state) => { // in a worker of its own, and not while a slider 
 const hear = (news) => {
   if (news.round !== round) return;
   for (const event of news.events) {
-    if (event.kind === "message") packets.push({ ...event, begun: performance.now() + 15 * Math.min(packets.length, 20), takes: Math.min(1600, Math.max(350, (1000 * event.nbytes) / (current.rate * 125000))) });
+    if (event.kind === "message") packets.push(latest = { ...event, begun: performance.now() + 15 * Math.min(packets.length, 20), takes: Math.min(1600, Math.max(350, (1000 * event.nbytes) / (current.rate * 125000))) });
     if (event.kind !== "record") continue;
     last = event;
     if (event.accuracy !== null) { path.push(event); best = Math.max(best, event.accuracy); }
@@ -510,9 +525,9 @@ byId("save").addEventListener("click", () => {
 });
 
 let task = "";
-const bitsWords = (v) => (v === 32 ? "32 (as it is)" : String(v));
+const bitsWords = (v) => (v === 32 ? "32, exact" : String(v));
 set = explore.page({
-  defaults: { mission: "1", owners: 4, kept: 1, threshold: 0, speak: "1", owed: true, skewed: false, rate: 10, watch: false, pace: "fast", seed: 0, ...MISSIONS[0].start },
+  defaults: { mission: "1", cut: "4", kept: 1, threshold: 0, speak: "1", owed: true, skewed: false, rate: 10, watch: false, pace: "fast", seed: 0, ...MISSIONS[0].start },
   stops: { bitsUp: BITS, bitsDown: BITS, kept: KEPT, owners: Array.from({ length: 19 }, (_, i) => i + 2), threshold: [0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1], lr: [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5], rate: [0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000] },
   words: {
     bitsUp: bitsWords, bitsDown: bitsWords,

@@ -73,7 +73,7 @@ def open_page(browser: Any) -> Iterator[Open]:
         **more: Any,
     ) -> Any:
         size = {"width": width, "height": 740 if width < 500 else 900}
-        more |= {"viewport": size, "color_scheme": scheme, "java_script_enabled": scripts}
+        more = {"viewport": size, "color_scheme": scheme, "java_script_enabled": scripts, **more}
         context = browser.new_context(offline=True, **more)
         contexts.append(context)
         context.set_default_timeout(600_000)  # to end a hang: others may keep this machine busy

@@ -19,7 +19,7 @@ STATES = {
     "index": "#budget=100000000",
     "pareto": "#data=digits&partition=non-IID&x=seconds&method=SplitNN%2C+float32&target=0.94",
     "language": "#task=split-scratch&x=seconds&rateUp=1&latency=100&target=2.35",
-    "playground": "#how=averaged&owners=10&skewed=true&kept=0.02&bitsUp=4&mission=5&watch=true",
+    "playground": "#how=split&cut=5&kept=0.5&bitsUp=4&mission=2&watch=true",
     "silence": "#threshold=0.4",
     "codec": "#tensor=gradient&bits=1&kept=0.05&entropy=true",
     "leakage": "#data=mnist&family=noise&setting=noise+1",

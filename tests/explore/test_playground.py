@@ -30,7 +30,7 @@ def choose(tab: Any, **values: Any) -> None:
 
 
 def test_start_pause_and_one_step(open_page: Open) -> None:
-    tab = open_page("playground", "#cut=5")
+    tab = open_page("playground", "#how=split&cut=5")
     tab.click("#step")
     tab.wait_for_function("document.getElementById('said').textContent.startsWith('Paused')")
     assert messages(tab) == 2  # activations and gradients
@@ -54,8 +54,53 @@ def solved(tab: Any) -> str:
     return tab.inner_text("#verdict")
 
 
-def test_mission_1_is_solved_by_ten_values_in_six_bits(open_page: Open) -> None:
+def test_mission_1_is_solved_by_pressing_start_and_a_message_is_always_seen(
+    open_page: Open,
+) -> None:
+    tab = open_page("playground", "#rate=1000")  # messages fly fast: owners train in between
+    assert "two of the ten digits" in tab.inner_text("#task")
+    assert tab.evaluate(_PACKETS, 3) == 3  # the one that will be sent first
+    tab.click("#go")
+    assert tab.evaluate(_PACKETS, 90) == 90
+    assert "notebook 04" in solved(tab)
+    assert "each alone" in " ".join(tab.locator("#plot text").all_text_contents())
+    assert tab.evaluate(_PACKETS, 3) == 3
+
+
+# In how many of so many frames the scene holds colour, that is, a message.
+_PACKETS = """async (frames) => {
+  const scene = document.getElementById('scene'), copy = document.createElement('canvas');
+  const context = copy.getContext('2d', {willReadFrequently: true});
+  let seen = 0;
+  for (let i = 0; i < frames; i++) {
+    await new Promise(requestAnimationFrame);
+    copy.width = scene.width;
+    copy.height = scene.height;
+    context.drawImage(scene, 0, 0);
+    const {data} = context.getImageData(0, 0, copy.width, copy.height);
+    let coloured = 0;
+    for (let k = 0; k < data.length; k += 4) coloured += Math.abs(data[k] - data[k + 2]) > 60;
+    seen += coloured > 20;
+  }
+  return seen; }"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (360, 740)])
+def test_controls_messages_and_the_curve_share_the_first_screen(
+    open_page: Open, width: int, height: int
+) -> None:
+    tab = open_page("playground", width=width, viewport={"width": width, "height": height})
+    for place, foot in (("#go", 0), ("#bitsUp", 0), ("#scene", 0), ("#said", 0), ("#plot", 25)):
+        box = tab.locator(place).bounding_box()
+        for y in (box["y"] + 2, box["y"] + box["height"] - 2 - foot):  # neither below nor behind
+            inside = "([id, x, y]) => !!document.elementFromPoint(x, y)?.closest(id)"
+            x = box["x"] + box["width"] / 2
+            assert tab.evaluate(inside, [place, x, y]), f"{place} at {y}"
+
+
+def test_mission_2_is_solved_by_ten_values_in_six_bits(open_page: Open) -> None:
     tab = open_page("playground")
+    choose(tab, mission="2")
     tab.click("#go")
     tab.wait_for_function("document.getElementById('verdict').textContent.includes('Not yet')")
     assert tab.get_attribute("#verdict", "data-solved") == "false"
@@ -71,9 +116,9 @@ def test_mission_1_is_solved_by_ten_values_in_six_bits(open_page: Open) -> None:
     assert "Paused" in tab.inner_text("#said")
 
 
-def test_mission_4_shows_what_is_left_at_one_bit(open_page: Open) -> None:
+def test_mission_5_shows_what_is_left_at_one_bit(open_page: Open) -> None:
     tab = open_page("playground")
-    choose(tab, mission="4")
+    choose(tab, mission="5")
     assert tab.is_checked("#watch")
     for place in (8, 0):
         choose(tab, bitsUp=place)
@@ -87,7 +132,7 @@ def test_mission_4_shows_what_is_left_at_one_bit(open_page: Open) -> None:
 
 @pytest.mark.parametrize("bits", [1, 32])
 def test_a_training_that_diverges_stops_and_says_so(open_page: Open, bits: int) -> None:
-    tab = open_page("playground", f"#cut=5&bitsUp={bits}&bitsDown=1&lr=0.5")
+    tab = open_page("playground", f"#how=split&cut=5&bitsUp={bits}&bitsDown=1&lr=0.5")
     tab.click("#go")
     told = "The training broke: its numbers became too large"
     tab.wait_for_function(f"document.getElementById('said').textContent.startsWith('{told}')")
@@ -99,9 +144,9 @@ def test_the_python_of_a_setting_runs(open_page: Open) -> None:
     tab = open_page("playground")
     settings = (
         "#how=one",  # first: its protocol is unknown until the code itself imports it
-        "#cut=2&bitsUp=4&bitsDown=32&kept=0.1&threshold=0.2",
+        "#how=split&cut=2&bitsUp=4&bitsDown=32&kept=0.1&threshold=0.2",
         "#how=averaged&owners=5&skewed=true&bitsUp=4&kept=0.02&speak=0.5",
-        "#cut=5&bitsUp=32&bitsDown=32",
+        "#how=split&cut=5&bitsUp=32&bitsDown=32",
     )
     made = []
     for address in settings:
@@ -124,7 +169,7 @@ def test_the_python_of_a_setting_runs(open_page: Open) -> None:
 
 
 def test_the_picture_is_saved_and_motion_is_reduced(open_page: Open) -> None:
-    tab = open_page("playground", "#cut=5", reduced_motion="reduce")
+    tab = open_page("playground", "#how=split&cut=5", reduced_motion="reduce")
     tab.click("#step")
     with tab.expect_download() as waiting:
         tab.click("#save")
