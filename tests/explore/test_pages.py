@@ -133,6 +133,33 @@ _CLASH = """() => {
 
 
 @pytest.mark.parametrize("name", PAGES)
+def test_a_page_says_in_one_line_what_to_try(open_page: Open, name: str) -> None:
+    tab = open_page(name, viewport={"width": 1280, "height": 800})
+    line = tab.locator(".try:visible")
+    assert line.count() == 1
+    assert 30 < len(line.inner_text()) < 150
+    assert line.bounding_box()["y"] < 400
+
+
+@pytest.mark.parametrize("name", [page for page in PAGES if page != "playground"])
+@pytest.mark.parametrize(("width", "height"), [(360, 740), (853, 533)])  # a phone; 150 %
+def test_controls_and_picture_share_the_screen(
+    open_page: Open, name: str, width: int, height: int
+) -> None:
+    tab = open_page(name, viewport={"width": width, "height": height})
+    tab.evaluate("document.getElementById('plot').scrollIntoView({block: 'end'})")
+    top = tab.locator("#plot").bounding_box()["y"]
+    controls = ".near" if name != "advisor" else ".try + .controls"
+    above = tab.locator(controls).bounding_box()
+    assert above["y"] >= 0
+    assert above["y"] + above["height"] <= top + 2
+    if name != "advisor":  # its controls below the picture fit beside it, too
+        tab.mouse.wheel(0, top - above["height"] + 60)  # what comes later passes behind them
+        tab.wait_for_function("document.getElementById('plot').getBoundingClientRect().y < 230")
+        assert tab.locator(controls).bounding_box()["y"] == pytest.approx(0, abs=1)
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_the_address_holds_the_state(open_page: Open, name: str) -> None:
     tab = open_page(name)
     begin = state(tab), said(tab)
