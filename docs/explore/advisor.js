@@ -53,7 +53,7 @@
       const x = scale(1, 10000, box.left, box.right, true);
       const y = scale(0.5 * Math.min(...all), 2 * Math.max(...all), box.bottom, box.top, true, narrow ? 4 : 6);
       const parts = [explore.axes(box, { scale: x, words: grouped, title: "number of clients (log)" },
-        { scale: y, words: explore.brief(bytes), title: "bytes that a client sends and receives (log)" })];
+        explore.bytesAxis(y, "bytes that a client sends and receives"))];
       const taken = [], wanted = [], here = x.at(state.clients);
       parts.push(`<path class="rule" d="M${here} ${box.top}V${box.bottom}"/>`);
       taken.push([here - 3, box.top, here + 3, box.bottom]);

@@ -34,15 +34,19 @@
       `Relative squared error ${error(lost)}` +
       (lost > 1 ? ": worse than sending nothing, which is 1." : ".");
     byId("about").textContent = `${shape.join(" × ")} values, recorded in a training on digits`;
+    const size = (words, sent) => [words, `${((8 * sent) / n).toFixed(2)} bits`, `${grouped(sent)} B`]; // takes bytes
     byId("numbers").innerHTML = explore.table([
-      ["", "bits per value", "bytes"],
-      ["float32", "32", grouped(4 * n)],
-      ["nominal: symbols and places at their width", nominal.toFixed(2), grouped(Math.ceil((nominal * n) / 8))],
-      ["really sent, headers in", real.toFixed(2), grouped(nbytes)],
-      ["bound if symbols are independent (entropy)", bound.toFixed(2), grouped(Math.ceil((bound * n) / 8))],
-      ["relative squared error", error(lost), ""],
-      ["largest error", error(worst), ""],
-      ["values that are kept", grouped(kept), ""],
+      ["what it costs", "a value", "in all"],
+      size("float32", 4 * n),
+      size("nominal: symbols and places at their width", Math.ceil((nominal * n) / 8)),
+      size("really sent, headers in", nbytes),
+      size("bound if symbols are independent (entropy)", Math.ceil((bound * n) / 8)),
+    ]);
+    byId("errors").innerHTML = explore.table([
+      ["what is lost", ""],
+      ["squared error", `${error(lost)} of the squares`],
+      ["largest error of a value", error(worst)],
+      ["values that are kept", `${grouped(kept)} of ${grouped(n)}`],
     ]);
     byId("leak").textContent = leak(state);
     byId("code").textContent = code(state);

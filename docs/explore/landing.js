@@ -41,8 +41,7 @@
       const x = explore.costScale(0.6 * CHEAPEST, 1.5e9, true, box, narrow ? 4 : 6);
       const y = explore.accuracyScale(LEAST - 0.2 * (1 - LEAST), MOST + 0.25 * (1 - MOST), box.bottom, box.top);
       const line = x.at(state.budget);
-      const parts = [explore.axes(box, { scale: x, words: explore.brief(bytes), title: "bytes sent so far (log)" },
-        { scale: y, words: explore.brief(percent), title: "test accuracy (log of the errors)" })];
+      const parts = [explore.axes(box, explore.bytesAxis(x, "bytes sent so far"), explore.accuracyAxis(y))];
       parts.push(`<path class="rule" d="M${line} ${box.top}V${box.bottom}"/><circle class="grip" cx="${line}" cy="${box.top}" r="7"/>`);
       const taken = [[line - 4, box.top, line + 4, box.bottom]];
       parts.push(explore.clip(box));

@@ -81,7 +81,7 @@
       const costs = rows.map((r) => r.cost);
       const x = scale(0.7 * Math.min(...costs), 1.6 * Math.max(...costs), box.left, box.right, true);
       const y = scale(Math.min(view.range[0], ...rows.map((r) => r.low)), view.range[1], box.bottom, box.top);
-      const inner = [explore.axes(box, { scale: x, words: explore.brief(bytes), title: `bytes per sample ${view.cost === "nbytes_up" ? "up" : "down"} (log)` },
+      const inner = [explore.axes(box, explore.bytesAxis(x, `bytes per sample ${view.cost === "nbytes_up" ? "up" : "down"}`),
         { scale: y, words: (v) => String(+v.toFixed(2)), title: view.title })];
       const options = [], taken = [], at = (r) => [x.at(r.cost), y.at(r.value)];
       rows.forEach((r, i) => {
@@ -99,8 +99,8 @@
     });
     place.setAttribute("aria-activedescendant", `m${rows.indexOf(row)}`);
     byId("all").innerHTML = table(
-      [["setting", "leak", "95 % interval", "bytes per sample", view.quality === "accuracy" ? "accuracy" : "AUC of the task"],
-        ...rows.map((r) => [escape(r.name), r.value.toFixed(3), `[${r.low.toFixed(3)}, ${r.high.toFixed(3)}]`, grouped(r.cost, 1),
+      [["setting", "leak", "95 % interval", "sent per sample", view.quality === "accuracy" ? "accuracy" : "AUC of the task"],
+        ...rows.map((r) => [escape(r.name), r.value.toFixed(3), `[${r.low.toFixed(3)}, ${r.high.toFixed(3)}]`, `${grouped(r.cost, 1)} B`,
           view.quality === "accuracy" ? percent(r.quality) : r.quality.toFixed(3)])], rows.indexOf(row));
   };
 

@@ -227,6 +227,10 @@ explore.axes = (box, x, y) => {
 /* Tick words without a needless ".0". */
 explore.brief = (words) => (value) => words(value).replace(/\.0(?=\D|$)/, "");
 
+/* Axes that write units themselves: of bytes, never of kB or MB, and of accuracies from 0 to 1. */
+explore.bytesAxis = (scale, what) => ({ scale, words: explore.brief(explore.bytes), title: `${what} (log)` });
+explore.accuracyAxis = (scale, what = "test accuracy") => ({ scale, words: explore.brief(explore.percent), title: `${what} (log of the errors)` });
+
 /* The part of a picture between its axes, to clip lines at. */
 explore.clip = (box) => `<clipPath id="inside"><path d="M${box.left} ${box.top}H${box.right}V${box.bottom}H${box.left}z"/></clipPath>`;
 

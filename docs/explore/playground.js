@@ -375,8 +375,7 @@ const drawPlot = (state) => {
   picture(place, `Accuracy over bytes sent: ${reached ? `${percent(reached.accuracy)} right after ${bytes(reached.nbytes)}` : "nothing trained yet"}. Sending the data brings 97.8 % for ${bytes(SEND)}.`, (width) => {
     const { narrow, height, box } = explore.frame(width, 310, 170);
     const x = scale(1e3, 4e8, box.left, box.right, true, narrow ? 4 : 6), y = explore.accuracyScale(0.1, 0.985, box.bottom, box.top);
-    const parts = [explore.axes(box, { scale: x, words: explore.brief(bytes), title: "bytes sent so far (log)" },
-      { scale: y, words: explore.brief(percent), title: "test images that are right (log of the errors)" })];
+    const parts = [explore.axes(box, explore.bytesAxis(x, "bytes sent so far"), explore.accuracyAxis(y, "test images that are right"))];
     const taken = [], wanted = [], px = (b) => x.at(Math.max(b, 1000)), py = (a) => y.at(Math.min(Math.max(a, 0.1), 0.985));
     if (goal) parts.push(`<path d="M${box.left} ${py(goal.accuracy)}H${px(goal.nbytes)}V${box.top}H${box.left}z" fill="var(--three)" opacity=".14"/>`);
     if (goal) wanted.push({ x: box.left + 6, y: py(goal.accuracy), words: "the mission's goal", off: 2 });

@@ -75,8 +75,7 @@
     picture(place, byId("said").textContent, (width) => {
       const { narrow, height, box } = explore.frame(width, 400, 320);
       const x = scale(5e5, 6e9, box.left, box.right, true), y = explore.accuracyScale(0.92, 0.986, box.bottom, box.top);
-      const parts = [explore.axes(box, { scale: x, words: explore.brief(bytes), title: "bytes sent in 15 epochs (log)" },
-        { scale: y, words: explore.brief(percent), title: "test accuracy (log of the errors)" })];
+      const parts = [explore.axes(box, explore.bytesAxis(x, "bytes sent in 15 epochs"), explore.accuracyAxis(y))];
       const at = (p) => [x.at(p.cost), y.at(p.accuracy)], taken = [];
       const line = [vanilla, ...STOPS.slice(0, 6).map((s) => s.point)];
       parts.push(`<path class="line one" d="${explore.path(line.map(at))}"/>`);

@@ -222,11 +222,15 @@ def test_the_page_of_a_codec_shows_what_python_measured(open_page: Open) -> None
         tab.set_checked("#entropy", entropy)
         key = f"{table['fractions'][kept]:g}/{bits}"
         plain, coded, nominal, _, *errors, num, _ = table["tensors"]["gradient"]["stops"][key]
-        shown = cells(tab, "numbers")
-        assert shown[2][2] == f"{coded if entropy else plain:,}"
-        assert shown[1][1] == f"{nominal:.2f}"
-        assert [float(shown[row][1]) for row in (4, 5)] == pytest.approx(errors, rel=0.06)
-        assert shown[6][1] == f"{num:,}"
+        shown, lost = cells(tab, "numbers"), [row[1] for row in cells(tab, "errors")]
+        for _, each, sent in shown:  # one unit in a column, and each cell writes it
+            assert each.endswith(" bits")
+            assert sent.endswith(" B")
+        assert shown[2][2] == f"{coded if entropy else plain:,} B"
+        assert float(shown[1][1].split()[0]) == pytest.approx(nominal, abs=0.011)
+        found = [float(words.split()[0]) for words in lost[:2]]
+        assert found == pytest.approx(errors, rel=0.06)
+        assert lost[2] == f"{num:,} of 5,120"
         assert ("worse than sending nothing" in tab.inner_text("#said")) == (errors[0] > 1)
         assert tab.inner_text("#leak") == "not run"
     tab.select_option("#tensor", "activation")
