@@ -25,6 +25,12 @@ explore.byId = (id) => document.getElementById(id);
       holds what you have chosen: <button type="button" data-copy="address">copy the link</button></p>`);
 })();
 
+/* A slider where a page has named one: its words, what it holds, and its handle. */
+for (const place of document.querySelectorAll("[data-slider]")) {
+  const id = place.dataset.slider;
+  place.innerHTML = `<label for="${id}">${place.innerHTML}: <output for="${id}"></output></label><input type="range" id="${id}" min="0" step="1">`;
+}
+
 explore.escape = (text) =>
   String(text).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
 
