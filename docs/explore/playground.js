@@ -381,7 +381,8 @@ const drawPlot = (state) => {
     if (goal) wanted.push({ x: box.left + 6, y: py(goal.accuracy), words: "the mission's goal", off: 2 });
     if (state.how === "averaged" && own) {
       parts.push(`<path class="front" d="M${box.left} ${py(own)}H${box.right}"/>`);
-      wanted.push({ x: box.right - 150, y: py(own), words: `each alone: ${percent(own)}`, off: 2 });
+      taken.push([box.left, py(own) - 1, box.right, py(own) + 1]);
+      wanted.push({ x: box.right - 150, y: py(own) - 10, words: `each alone: ${percent(own)}`, off: 2, must: !narrow });
     }
     for (const [name, family, nbytes, accuracy] of rows) {
       const null_ = family === "null";
