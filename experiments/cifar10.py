@@ -15,10 +15,13 @@ import torch
 from fltoolkit.data.datasets import Dataset, class_numbers, standardize
 from fltoolkit.data.files import Source, cache_folder, damage_reported
 
-CIFAR10 = Source(  # the sum is that of the home page
+CIFAR10 = Source(  # the sum is that of TensorFlow Datasets (url_checksums/cifar10.txt)
     "cifar10",
     ("https://www.cs.toronto.edu/~kriz/",),
-    {"cifar-10-binary.tar.gz": "md5:c32a1d4ab5d03f1284b67883e8d87530"},
+    {
+        "cifar-10-binary.tar.gz": "sha256:"
+        "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
+    },
 )
 FILENAMES = [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]
 

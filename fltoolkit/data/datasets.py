@@ -18,33 +18,33 @@ from fltoolkit.arrays import Array
 from fltoolkit.data.files import Source, read_idx
 from fltoolkit.shapes import Float32, Int64, Shaped
 
-# The sums are those of torchvision (datasets/mnist.py) and of the Fashion-MNIST README.
+_KINDS = ("images-idx3-ubyte", "labels-idx1-ubyte")
+
+
+def _source(name: str, mirror: str, other: str, *sums: str) -> Source:
+    files = [f"{part}-{kind}.gz" for part in ("train", "t10k") for kind in _KINDS]
+    return Source(name, (mirror, other), dict(zip(files, sums, strict=True)))
+
+
+# The sums are those of TensorFlow Datasets (url_checksums/); a mirror without https comes last.
 SOURCES = {
-    "mnist": Source(
+    "mnist": _source(
         "mnist",
-        (
-            "https://ossci-datasets.s3.amazonaws.com/mnist/",
-            "https://storage.googleapis.com/cvdf-datasets/mnist/",
-        ),
-        {
-            "train-images-idx3-ubyte.gz": "md5:f68b3c2dcbeaaa9fbdd348bbdeb94873",
-            "train-labels-idx1-ubyte.gz": "md5:d53e105ee54ea40749a09fcbcd1e9432",
-            "t10k-images-idx3-ubyte.gz": "md5:9fb629c4189551a2d022fa330f9573f3",
-            "t10k-labels-idx1-ubyte.gz": "md5:ec29112dd5afa0611ce80d1b7f02629c",
-        },
+        "https://ossci-datasets.s3.amazonaws.com/mnist/",
+        "https://storage.googleapis.com/cvdf-datasets/mnist/",
+        "sha256:440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "sha256:3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "sha256:8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "sha256:f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
     ),
-    "fashion_mnist": Source(
+    "fashion_mnist": _source(
         "fashion_mnist",
-        (
-            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
-            "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
-        ),
-        {
-            "train-images-idx3-ubyte.gz": "md5:8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-            "train-labels-idx1-ubyte.gz": "md5:25c81989df183df01b3e8a0aad5dffbe",
-            "t10k-images-idx3-ubyte.gz": "md5:bef4ecab320f06d8554ea6380940ec79",
-            "t10k-labels-idx1-ubyte.gz": "md5:bb300cfdad3c16e7a12a480ee83cd310",
-        },
+        "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        "sha256:3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+        "sha256:a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+        "sha256:346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+        "sha256:67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
     ),
 }
 
@@ -159,13 +159,13 @@ def _stratified(labels: Array, num_test: int) -> tuple[Array, Array]:
     return rng.permutation(np.concatenate(train)), rng.permutation(np.concatenate(test))
 
 
-_MNIST_LABELS = "a25bea736e30d166cdddb491f175f624"  # MD5 of the decompressed training labels
+# of the decompressed training labels
+_MNIST_LABELS = "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"
 
 
 def _idx_split(name: str, prefix: str) -> tuple[Tensor, Tensor]:
     image_path, label_path = (
-        SOURCES[name].fetch(f"{prefix}-{kind}.gz", f"{prefix}-{kind}")
-        for kind in ("images-idx3-ubyte", "labels-idx1-ubyte")
+        SOURCES[name].fetch(f"{prefix}-{kind}.gz", f"{prefix}-{kind}") for kind in _KINDS
     )
     images, labels = read_idx(image_path, num_dims=3), read_idx(label_path, num_dims=1)
     if len(images) != len(labels):
@@ -175,8 +175,7 @@ def _idx_split(name: str, prefix: str) -> tuple[Tensor, Tensor]:
         )
     if prefix == "train" and len(labels) == 60_000:
         header = struct.pack(">II", 0x801, len(labels))
-        md5 = hashlib.md5(header + labels.tobytes(), usedforsecurity=False)
-        is_mnist = md5.hexdigest() == _MNIST_LABELS
+        is_mnist = hashlib.sha256(header + labels.tobytes()).hexdigest() == _MNIST_LABELS
         if is_mnist != (name == "mnist"):
             raise ValueError(
                 f"{label_path} {'is' if is_mnist else 'is not'} MNIST's, but {name!r} was asked "

@@ -42,8 +42,10 @@ def test_digits():
     # nothing is lost and nothing is in both parts: the pixel sum of the published set
     pixels = (torch.cat([digits.x_train, digits.x_test]) * 0.3761 + 0.3053) * 16
     assert pixels.sum(dtype=torch.float64) == 561718
-    digest = hashlib.md5(digits.y_test.numpy().astype("<i8").tobytes()).hexdigest()
-    assert digest == "eff59bacc24de44fc202d2b2edba0705", "always the same samples"
+    digest = hashlib.sha256(digits.y_test.numpy().astype("<i8").tobytes()).hexdigest()
+    assert digest == "4493b2052e7b4258621d51f10f17a672594c5e3f2beaa1cf97c818dc583aafe7", (
+        "always the same samples"
+    )
 
 
 @pytest.mark.slow
@@ -85,14 +87,14 @@ def test_unknown_name_lists_what_is_allowed(name):
 @needs_mnist
 def test_real_mnist(monkeypatch):
     published = {
-        "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
-        "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
-        "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
-        "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+        "train-images-idx3": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        "train-labels-idx1": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        "t10k-images-idx3": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        "t10k-labels-idx1": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
     }
-    for filename, md5 in published.items():
-        raw = gzip.decompress((REAL_MNIST / f"{filename}.gz").read_bytes())
-        assert hashlib.md5(raw).hexdigest() == md5, filename
+    for filename, digest in published.items():
+        raw = gzip.decompress((REAL_MNIST / f"{filename}-ubyte.gz").read_bytes())
+        assert hashlib.sha256(raw).hexdigest() == digest, filename
     monkeypatch.setenv("FLTOOLKIT_DATA", str(REAL_MNIST))
     mnist = load("mnist")
     assert mnist.x_train.shape == (60_000, 1, 28, 28)
@@ -192,10 +194,10 @@ def test_labels_outside_the_classes(folders):
         load("mnist")
 
 
-def test_every_source_has_a_checksum_of_the_right_length():
-    length = {"md5": 32, "sha256": 64}
+def test_downloads_are_held_by_sha256_and_come_by_https_first():
     for source in data.SOURCES.values():
         assert all(mirror.endswith("/") for mirror in source.mirrors)
+        assert source.mirrors[0].startswith("https://")
         for checksum in source.checksums.values():
             kind, digest = checksum.split(":")
-            assert len(bytes.fromhex(digest)) * 2 == length[kind]
+            assert (kind, len(bytes.fromhex(digest))) == ("sha256", 32)

@@ -38,7 +38,9 @@ def server(tmp_path):
 
 
 def use_mirrors(monkeypatch, folder, *mirrors):
-    sums = {p.name: f"md5:{hashlib.md5(p.read_bytes()).hexdigest()}" for p in folder.iterdir()}
+    sums = {
+        p.name: f"sha256:{hashlib.sha256(p.read_bytes()).hexdigest()}" for p in folder.iterdir()
+    }
     monkeypatch.setitem(SOURCES, "mnist", Source("mnist", mirrors, sums))
 
 
@@ -65,7 +67,7 @@ def test_wrong_checksum_tries_on_and_leaves_nothing(folders, server, monkeypatch
         load("mnist")
     filename = "train-images-idx3-ubyte.gz"
     for folder in ("good", "bad"):
-        digest = hashlib.md5((www / folder / filename).read_bytes()).hexdigest()
+        digest = hashlib.sha256((www / folder / filename).read_bytes()).hexdigest()
         assert digest in str(caught.value)
     assert filename in str(caught.value)
     assert not list((cache / "mnist").iterdir())
