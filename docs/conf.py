@@ -6,6 +6,9 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from docutils import nodes
+from sphinx import addnodes
+
 sys.path.insert(0, str(Path(__file__).parent))  # for api_pages
 # jsonschema, which reads notebooks, would compile 38 grammars of addresses
 sys.modules.setdefault("rfc3987_syntax", None)
@@ -32,10 +35,37 @@ autodoc_mock_imports = [name for name in ("flwr", "syft", "syft_rds") if not fin
 python_use_unqualified_type_names = True
 suppress_warnings += ["ref.python"]  # two rooms have the same name: the text stays without a link
 
+_REPOSITORY = "https://github.com/fltoolkit/fltoolkit"
 _LANDING = """<!doctype html><meta charset="utf-8"><title>fltoolkit</title>
 <meta http-equiv="refresh" content="0; url=docs/explore/index.html">
 <a href="docs/explore/index.html">fltoolkit: how much accuracy does a byte buy?</a>
 """
+
+
+def _link_what_is_no_page(app, doctree):
+    """A link to a file that is no page leads to the figure beside the pages, or to the repository.
+
+    Sphinx would offer the file as a download, where a figure lacks its style and its scripts, or
+    print the link's words alone.
+    """
+    root = Path(app.srcdir)
+    for node in list(doctree.findall(addnodes.download_reference)) + list(
+        doctree.findall(addnodes.pending_xref)
+    ):
+        if node.get("reftype") != "myst" or node["reftarget"] in app.env.found_docs:
+            continue
+        if node.get("refdomain") == "doc":
+            target = root / f"{node['reftarget']}.md"
+        else:
+            target = Path(app.env.relfn2path(node["reftarget"], app.env.docname)[1])
+        if target.parent.name == "explore":
+            address = node["reftarget"]
+        elif target.exists():
+            kind = "tree" if target.is_dir() else "blob"
+            address = f"{_REPOSITORY}/{kind}/main/{target.relative_to(root).as_posix()}"
+        else:
+            continue
+        node.replace_self(nodes.reference("", "", *node.children, refuri=address))
 
 
 def _add_explore(app, error):
@@ -60,4 +90,7 @@ def _add_explore(app, error):
 
 def setup(app):
     """Sphinx calls this."""
+    app.connect(
+        "doctree-read", _link_what_is_no_page, priority=400
+    )  # before downloads are collected
     app.connect("build-finished", _add_explore)
