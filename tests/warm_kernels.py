@@ -16,6 +16,8 @@ import os
 import signal
 import socket
 import sys
+from functools import cache
+from itertools import count
 
 IMPORTED = (
     *("ipykernel.kernelapp", "ipywidgets", "matplotlib.figure", "matplotlib.font_manager"),
@@ -56,6 +58,18 @@ def folder() -> str:
 
 
 _running = None
+
+
+@cache
+def listen_at_files() -> None:
+    """Let nbval's kernels listen at files: of five ports looked for, one may be taken meanwhile."""
+    if place := folder():
+        import nbval.kernel
+
+        manager, number = nbval.kernel.KernelManager, count()
+        nbval.kernel.KernelManager = lambda **how: manager(
+            transport="ipc", ip=os.path.join(place, f"kernel-{next(number)}"), **how
+        )
 
 
 def end() -> None:
