@@ -32,8 +32,11 @@ Beside it, in the same wheel: `fltoolkit_research` (experiments, more codecs and
 megabyte cup) and `fltoolkit_course` (questions, labs and panels of the notebooks).
 """
 
+import sys
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lazy_loader as lazy
@@ -50,3 +53,20 @@ def __getattr__(name: str) -> Any:
     if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _moved(name: str, path: object = None, target: object = None) -> None:
+    """Raise an error that names the file's place now, if it is in a package beside this one."""
+    package, *old = name.split(".")
+    if package != __name__ or not old:
+        return
+    for beside in sorted(Path(__file__).parents[1].glob(f"{__name__}_*")):
+        called = {"grading": "assignments", "contest": "cup"}.get(kind := beside.name[10:], kind)
+        new = old[1:] if old[0] == called else old
+        file = beside.joinpath(*new)
+        if file.with_suffix(".py").exists() or file.is_dir():
+            place = ".".join([beside.name, *new])
+            raise ModuleNotFoundError(f"{name} is {place} now. docs/moved.md lists what moved")
+
+
+sys.meta_path.append(SimpleNamespace(find_spec=_moved))  # asked when nobody else finds a module

@@ -109,11 +109,11 @@ class Advice:
         With ``nbytes_per_sample`` the data are a row, each method has a column "times the data",
         and a `warning` is the last line.
         """
-        form = "{:<20}{:>16}{:>18}{:>14}{}  {}"
+        row = "{:<20}{:>16}{:>18}{:>14}{}  {}"
         head = "  times the data" if self.data else ""
         rows = [*self.methods, self.data] if self.data else [*self.methods]
         lines = [
-            form.format("method", "client compute", "bytes per client", "bytes total", head, "")
+            row.format("method", "client compute", "bytes per client", "bytes total", head, "")
         ]
         for method in rows:
             flops = _si(method.flops_per_client, "FLOP")
@@ -121,16 +121,14 @@ class Advice:
             mark = "fewest" if method is self.fewest_bytes else ""
             times = self.times_the_data(method)
             column = "" if times is None else f"{_factor(times):>16}"
-            lines.append(form.format(method.name, flops, *nbytes, column, mark))
+            lines.append(row.format(method.name, flops, *nbytes, column, mark))
         start = self.crossover_clients
         when = "for no number of clients" if start is None else f"from {start:,} clients on"
         lines.append(f"Split sends fewer bytes than federated {when}.")
-        if self.warning:
-            lines.append(self.warning)
+        lines += [self.warning] if self.warning else []
         return "\n".join(line.rstrip() for line in lines)
 
-    def __repr__(self) -> str:
-        return self.table()
+    __repr__ = table
 
 
 def measure(
@@ -193,12 +191,7 @@ def measure(
 
 
 def split_nbytes(
-    model: ModelCost,
-    *,
-    num_samples: int,
-    num_clients: int,
-    epochs: int,
-    label_nbytes: int = 0,
+    model: ModelCost, *, num_samples: int, num_clients: int, epochs: int, label_nbytes: int = 0
 ) -> int:
     """Total payload of split learning as a relay, exactly: 8 p q E + p l E + (K E - 1) B.
 
@@ -282,13 +275,8 @@ def advise(
     _check(rounds=rounds, batch_size=batch_size)
 
     def split(clients: int) -> int:
-        return split_nbytes(
-            model,
-            num_samples=num_samples,
-            num_clients=clients,
-            epochs=epochs,
-            label_nbytes=label_nbytes,
-        )
+        how = {"num_samples": num_samples, "epochs": epochs, "label_nbytes": label_nbytes}
+        return split_nbytes(model, num_clients=clients, **how)
 
     def federated(clients: int) -> int:
         return federated_nbytes(model, num_clients=clients, rounds=rounds)
@@ -299,10 +287,7 @@ def advise(
     data = None
     if nbytes_per_sample is not None:
         if not 0 < nbytes_per_sample < math.inf:
-            raise ValueError(
-                f"nbytes_per_sample={nbytes_per_sample!r}: give a number of bytes, above 0 and "
-                "finite"
-            )
+            raise ValueError(f"nbytes_per_sample={nbytes_per_sample!r}: must be above 0 and finite")
         total = math.ceil(num_samples * nbytes_per_sample)
         data = MethodCost("send the data", num_clients, 0.0, total)  # the receiver computes
     large_batch = federated_nbytes(model, num_clients=num_clients, rounds=steps)

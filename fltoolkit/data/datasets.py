@@ -159,8 +159,7 @@ def _stratified(labels: Array, num_test: int) -> tuple[Array, Array]:
     return rng.permutation(np.concatenate(train)), rng.permutation(np.concatenate(test))
 
 
-# of the decompressed training labels
-_MNIST_LABELS = "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"
+_SHA256_OF_MNIST_LABELS = "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"
 
 
 def _idx_split(name: str, prefix: str) -> tuple[Tensor, Tensor]:
@@ -175,7 +174,7 @@ def _idx_split(name: str, prefix: str) -> tuple[Tensor, Tensor]:
         )
     if prefix == "train" and len(labels) == 60_000:
         header = struct.pack(">II", 0x801, len(labels))
-        is_mnist = hashlib.sha256(header + labels.tobytes()).hexdigest() == _MNIST_LABELS
+        is_mnist = hashlib.sha256(header + labels.tobytes()).hexdigest() == _SHA256_OF_MNIST_LABELS
         if is_mnist != (name == "mnist"):
             raise ValueError(
                 f"{label_path} {'is' if is_mnist else 'is not'} MNIST's, but {name!r} was asked "

@@ -206,5 +206,5 @@ def test_the_warning_names_only_what_is_dearer(mlp):
 
 @pytest.mark.parametrize("nbytes", [0, -1, float("nan"), float("inf")])
 def test_a_sample_has_bytes(mlp, nbytes):
-    with pytest.raises(ValueError, match=f"nbytes_per_sample={nbytes}: give a number of bytes"):
+    with pytest.raises(ValueError, match=f"nbytes_per_sample={nbytes}: must be above 0"):
         mnist(mlp, nbytes_per_sample=nbytes)
