@@ -188,18 +188,36 @@ def decide_command(arguments: Sequence[str]) -> int:
     """Measure on a table of one's own whether its owners should train together."""
     parser = _parser(
         "decide",
-        "Should the owners of a table train together? Each owner alone, the data sent, one sum\n"
-        "and averaging are measured on it. docs/decide.md explains the answer.",
-        "\n  fltoolkit decide patients.csv --owner clinic --label outcome\n",
+        "Should the owners of a table train together? The same answer for all, each owner alone,\n"
+        "the data sent, one sum and averaging (or split learning, if columns are with owners) are\n"
+        "measured on it. docs/decide.md explains the answer.",
+        "\n  fltoolkit decide patients.csv --owner clinic --label outcome\n"
+        "  fltoolkit decide patients.csv --columns clinic=age laboratory=iron --label outcome\n",
     )
     parser.add_argument("table", type=Path, help="comma separated values with a line of names")
-    parser.add_argument("--owner", required=True, help="the column that says whose a row is")
+    whose = parser.add_mutually_exclusive_group(required=True)
+    whose.add_argument("--owner", default="", help="the column that says whose a row is")
+    whose.add_argument(
+        "--columns",
+        nargs="+",
+        default=[],
+        metavar="OWNER=A,B",
+        help="who has which columns; the first owner has the labels",
+    )
     parser.add_argument("--label", required=True, help="the column that is to be predicted")
     parser.add_argument("--seeds", type=int, default=5, help="draws of the test (default: 5)")
+    parser.add_argument("--minutes", type=float, default=10, help="the limit of time (default: 10)")
     args = parser.parse_args(arguments)
     from fltoolkit_research.decide import tell
+    from fltoolkit_research.decide_table import read_table
 
-    tell(args.table, args.owner, args.label, args.seeds)
+    columns = {}
+    for text in args.columns:
+        name, equals, mine = text.partition("=")
+        if not (name and equals and mine) or name in columns:
+            parser.error(f"--columns {text!r}: write each owner once, as owner=column,column")
+        columns[name] = mine.split(",")
+    tell(read_table(args.table, args.owner, args.label, columns), args.seeds, args.minutes)
     return 0
 
 

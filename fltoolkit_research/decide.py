@@ -1,19 +1,18 @@
 """Should we train together at all? Measured on a table of one's own, in minutes.
 
     fltoolkit decide patients.csv --owner clinic --label outcome
+    fltoolkit decide patients.csv --columns clinic=age,sex laboratory=iron,zinc --label outcome
 
-Here: reading a table, the ways to learn from it that are compared, and the answer in words. Not
-here: columns at different owners, and what an attacker reads (`fltoolkit_research.leakage`).
+Here: the ways to learn that are compared, and the answer in words. Not here: reading a table
+(decide_table.py), and attacks on what crossed (`fltoolkit_research.leakage`): a sentence says what
+is known of each.
 """
 
 import copy
-import csv
-import io
 import math
-from collections import Counter
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -27,133 +26,68 @@ from fltoolkit.evaluation import forward
 from fltoolkit.federated import Local, fedavg
 from fltoolkit.models import seeded
 from fltoolkit.party import SGD, Party
+from fltoolkit.split import train_vertical
 from fltoolkit_research.codecs import Difference
+from fltoolkit_research.decide_table import Table
 from fltoolkit_research.federated import one_sum
 from fltoolkit_research.intervals import interval, mean_ci, paired
 from fltoolkit_research.leakage.attacks import auc
 from fltoolkit_research.models import random_layer
 from fltoolkit_research.pooled import lossless, pool
 
-MOST_ROWS, MOST_KINDS, LEAST_OWNERS = 20_000, 20, 5
-NUM_FEATURES, ROUNDS, BATCH, LR = 128, 20, 16, 0.1
-Owners = Mapping[str, tuple[Tensor, Tensor]]
-
-
-class Table(NamedTuple):
-    """What was read of a file: numbers, classes, owners, and what should be known about them."""
-
-    x: Tensor  # float32 [rows, columns]; NaN where a cell is empty
-    y: Tensor  # class numbers, int64 [rows]
-    owners: list[str]  # of each row
-    classes: list[str]
-    notes: list[str]
-
-
-def read_table(path: str | Path, owner: str, label: str) -> Table:
-    """Read a file of comma, semicolon or tab separated values with a line of names.
-
-    A column of numbers is taken as it is. A column of at most 20 different texts becomes a column
-    of 0 and 1 for each text; one of more texts is left out, and the notes say so.
-
-    Raises ValueError if a column is missing, if an owner or a label is empty, or if there are fewer
-    than two owners or classes.
-    """
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8; in Excel save it as 'CSV UTF-8'") from error
-    delimiter = max(",;\t", key=text.partition("\n")[0].count)
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
-    names, rows = list(reader.fieldnames or []), list(reader)
-    if len(set(names)) < len(names) or any(None in row for row in rows):
-        raise ValueError(
-            f"{path}: its columns are {names}; each needs a name of its own, and no line may have "
-            "more cells"
-        )
-    for name in (owner, label):
-        if name not in names:
-            raise ValueError(f"{path}: no column {name!r}; the columns are {', '.join(names)}")
-    notes = [f"{len(rows):,} rows, {len(names) - 2} columns beside {owner!r} and {label!r}"]
-    if len(rows) > MOST_ROWS:
-        chosen = generator(0).choice(len(rows), MOST_ROWS, replace=False)
-        rows = [rows[k] for k in sorted(chosen)]
-        notes.append(f"{MOST_ROWS:,} rows were drawn at random, to be done in minutes")
-    for number, row in enumerate(rows, 2):
-        if not (row[owner] or "").strip() or not (row[label] or "").strip():
-            raise ValueError(f"{path}, line {number}: {owner!r} or {label!r} is empty")
-    classes = sorted({row[label].strip() for row in rows})
-    if not 2 <= len(classes) <= MOST_KINDS:
-        raise ValueError(
-            f"{label!r} has {len(classes)} different values: 2 to {MOST_KINDS} classes are "
-            "allowed. Numbers must be cut into classes first, such as 'above the median'"
-        )
-    columns = []
-    for name in (each for each in names if each not in (owner, label)):
-        cells = [(row[name] or "").strip() for row in rows]
-        columns += _columns(name, cells, notes)
-    if not columns:
-        raise ValueError(f"{path}: no column is left beside {owner!r} and {label!r}")
-    of = [row[owner].strip() for row in rows]
-    sizes = Counter(of)
-    if len(sizes) < 2:
-        raise ValueError(f"{owner!r} has one value, {of[0]!r}: give a column of several owners")
-    few = [name for name, count in sizes.items() if count < 10]
-    if few:
-        notes.append(f"{len(few)} of {len(sizes)} owners have fewer than ten rows")
-    y = torch.tensor([classes.index(row[label].strip()) for row in rows])
-    return Table(torch.stack(columns, 1), y, of, classes, notes)
-
-
-def _columns(name: str, cells: Sequence[str], notes: list[str]) -> list[Tensor]:
-    """The tensors of one column of the file."""
-    empty = [cell.lower() in ("", "na", "nan", "null", "?") for cell in cells]
-    if any(empty):
-        notes.append(f"{name!r} is empty in {sum(empty):,} rows: the mean stands there, and a mark")
-    marks = [torch.tensor(empty).float()] if any(empty) else []
-    try:
-        numbers = [math.nan if gap else float(c) for c, gap in zip(cells, empty, strict=True)]
-    except ValueError:
-        numbers = []
-    if any(math.isinf(number) for number in numbers):
-        raise ValueError(f"{name!r} holds an infinite number: leave the cell empty, or correct it")
-    if numbers:
-        return [torch.tensor(numbers), *marks]
-    kinds = sorted({cell for cell, gap in zip(cells, empty, strict=True) if not gap})
-    if len(kinds) > MOST_KINDS:
-        notes.append(f"{name!r} holds {len(kinds):,} different texts: it is left out")
-        return []
-    return [torch.tensor([float(cell == kind) for cell in cells]) for kind in kinds] + marks
+LEAST_OWNERS = 5
+NUM_FEATURES, ROUNDS, BATCH, LR, WIDTH = 128, 20, 16, 0.1, 8
+Found = tuple[float, int]  # a score, and the bytes that were sent
 
 
 @dataclass(frozen=True)
 class Split:
     """One draw: training rows by owner, and test rows of other owners, or of the same ones."""
 
-    owners: Owners
+    owners: dict[str, tuple[Tensor, Tensor]]  # y: int64 [rows], or float32 [rows, 1]
     x_test: Tensor
     y_test: Tensor
-    num_classes: int
+    num_classes: int  # 0: numbers are to be predicted
     seed: int
+    blocks: dict[str, list[int]]  # the columns of x_test that an owner has
 
-    def score(self, parties: Sequence[Party]) -> float:
-        """The area under the ROC curve of two classes; else the share of right classes."""
-        output = forward(parties, self.x_test)
+    def score(self, output: Tensor) -> float:
+        """Two classes: the area under the ROC curve; more: the share of right ones; numbers: R2."""
         if self.num_classes == 2:
             return auc(output[:, 1] - output[:, 0], self.y_test == 1)
-        return float((output.argmax(1) == self.y_test).double().mean())
+        if self.num_classes:
+            return float((output.argmax(1) == self.y_test).double().mean())
+        y = self.y_test.double()
+        return 1 - float((output[:, -1:] - y).square().sum() / (y - y.mean()).square().sum())
 
-    def network(self) -> nn.Sequential:
-        """The network of every row that trains."""
-        columns = self.x_test.shape[1]
+    def receiver(self, name: str, columns: int) -> Party:
+        """A party with the network of every row that trains."""
         with seeded(self.seed):
-            hidden, last = nn.Linear(columns, 64), nn.Linear(64, self.num_classes)
-        return nn.Sequential(hidden, nn.ReLU(), last, nn.LogSoftmax(dim=1))
+            hidden, last = nn.Linear(columns, 64), nn.Linear(64, self.num_classes or 1)
+        end = [nn.LogSoftmax(dim=1)] if self.num_classes else []
+        model = nn.Sequential(hidden, nn.ReLU(), last, *end)
+        return Party(name, model, SGD(model.parameters(), lr=self.lr), self.loss())
+
+    def loss(self) -> nn.Module:
+        """The loss of every network."""
+        return nn.NLLLoss() if self.num_classes else nn.MSELoss()
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of every network."""
+        return LR if self.num_classes else LR / 5
+
+    def shares(self, y: Tensor) -> Tensor:
+        """Labels as `one_sum` adds them, float32 [rows, classes]."""
+        if self.num_classes:
+            return nn.functional.one_hot(y, self.num_classes).float()
+        return torch.cat([1 - y, y], 1)
 
 
 def split_of(table: Table, seed: int) -> Split:
     """A quarter of the owners is the test; with fewer than five owners a quarter of the rows.
 
-    Columns get mean 0 and deviation 1 over the training rows.
+    Columns, and numbers to be predicted, get mean 0 and deviation 1 over the training rows.
     """
     names, random = sorted(set(table.owners)), generator(seed)
     if len(names) >= LEAST_OWNERS:
@@ -161,62 +95,163 @@ def split_of(table: Table, seed: int) -> Split:
         test = torch.tensor([owner in held for owner in table.owners])
     else:
         test = torch.from_numpy(random.permutation(len(table.y))) < len(table.y) // 4
-    mean = table.x[~test].nanmean(0).nan_to_num()
-    x = torch.where(table.x.isnan(), mean, table.x) - mean
+    x = _standard(table.x, test)
+    y = table.y if table.classes else _standard(table.y[:, None], test)
+    owners = {name: (x[~test][:, block], y[~test]) for name, block in table.blocks.items()}
+    for name in names:
+        mine = torch.tensor([owner == name for owner in table.owners]) & ~test
+        if bool(mine.any()):
+            owners[name] = x[mine], y[mine]
+    return Split(owners, x[test], y[test], len(table.classes), seed, table.blocks)
+
+
+def _standard(x: Tensor, test: Tensor) -> Tensor:
+    mean = x[~test].nanmean(0).nan_to_num()
+    x = torch.where(x.isnan(), mean, x) - mean
     deviation = x[~test].square().mean(0).sqrt()
-    x = x / deviation.where(deviation > 0, 1.0)
-    rows = {n: [k for k, o in enumerate(table.owners) if o == n and not test[k]] for n in names}
-    owners = {name: (x[mine], table.y[mine]) for name, mine in rows.items() if mine}
-    return Split(owners, x[test], table.y[test], len(table.classes), seed)
+    return x / deviation.where(deviation > 0, 1.0)
 
 
-def _alone(split: Split) -> tuple[float, int]:
-    scores = []
-    for x, y in split.owners.values():
-        model = split.network()
-        party = Party("owner", model, SGD(model.parameters(), lr=LR), nn.NLLLoss())
-        for epoch in range(ROUNDS):
-            for rows in Batches(x, y, BATCH, seed=split.seed).rows(epoch):
-                party.loss_and_grad(x[rows], y[rows])
-        scores.append(split.score([party]))
+def _same(split: Split) -> Found:
+    channel, counts = Channel(), torch.zeros(split.num_classes or 2)
+    for name, (_, y) in split.owners.items():
+        own = {"counts": split.shares(y).sum(0)}
+        counts += (
+            own["counts"] if split.blocks else channel.send(name, "server", "update", own)["counts"]
+        )
+    return split.score((counts / counts.sum()).expand(len(split.y_test), -1)), channel.nbytes()
+
+
+def _trained(split: Split, x: Tensor, y: Tensor, x_test: Tensor) -> float:
+    party = split.receiver("owner", x.shape[1])
+    for rows in (
+        rows for k in range(ROUNDS) for rows in Batches(x, y, BATCH, seed=split.seed).rows(k)
+    ):
+        party.loss_and_grad(x[rows], y[rows])
+    return split.score(forward([party], x_test))
+
+
+def _alone(split: Split) -> Found:
+    scores = [_trained(split, x, y, split.x_test) for x, y in split.owners.values()]
     return sum(scores) / len(scores), 0
 
 
-def _sent(split: Split) -> tuple[float, int]:
-    model, channel = split.network(), Channel({"samples": lossless(), "labels": lossless()})
-    party = Party("receiver", model, SGD(model.parameters(), lr=LR), nn.NLLLoss())
-    list(pool(split.owners, party, channel, rounds=ROUNDS, batch_size=BATCH, seed=split.seed))
-    return split.score([party]), channel.nbytes()
+def _sent(split: Split, codec: Codec, most: float = math.inf) -> Found:
+    channel = Channel({"samples": codec, "labels": lossless()})
+    party = split.receiver("receiver", split.x_test.shape[1])
+    owners = {name: (x.clamp(-most, most), y) for name, (x, y) in split.owners.items()}
+    list(pool(owners, party, channel, rounds=ROUNDS, batch_size=BATCH, seed=split.seed))
+    return split.score(forward([party], split.x_test)), channel.nbytes()
 
 
-def _summed(split: Split) -> tuple[float, int]:
-    columns = split.x_test.shape[1]
-    model = random_layer(columns, NUM_FEATURES, num_classes=split.num_classes, seed=split.seed)
+def _summed(split: Split) -> Found:
+    columns, outputs = split.x_test.shape[1], split.num_classes or 2
+    model = random_layer(columns, NUM_FEATURES, num_classes=outputs, seed=split.seed)
     codec = Only(Pipeline(Quantize(8, stochastic=True), Entropy()), min_size=100)
-    server, channel = Party("the server", model[3:]), Channel({"update": codec})
-    list(one_sum(split.owners, model[:3], server, channel))
-    return split.score([Party("owner", model[:3]), server]), channel.nbytes()
+    server, channel = Party("the server", model[3]), Channel({"update": codec})
+    owners = {name: (x, split.shares(y)) for name, (x, y) in split.owners.items()}
+    list(one_sum(owners, model[:3], server, channel))
+    return split.score(forward([Party("owner", model[:3]), server], split.x_test)), channel.nbytes()
 
 
-def _averaged(split: Split, codecs: Mapping[str, Codec]) -> tuple[float, int]:
-    model, channel = split.network(), Channel(copy.deepcopy(dict(codecs)))
-    local = Local(batch_size=BATCH, lr=LR, epochs=1)
+def _averaged(split: Split, codecs: Mapping[str, Codec]) -> Found:
+    model, channel = (
+        split.receiver("all", split.x_test.shape[1]).module,
+        Channel(copy.deepcopy(dict(codecs))),
+    )
+    local = Local(batch_size=BATCH, lr=split.lr, epochs=1, loss_fn=split.loss())
     how = {"cohort": len(split.owners), "local": local, "seed": split.seed}
     list(fedavg(model, split.owners, channel, rounds=ROUNDS, **how))  # type: ignore[arg-type]
-    return split.score([Party("server", model)]), channel.nbytes()
+    return split.score(forward([Party("server", model)], split.x_test)), channel.nbytes()
 
 
-THREE_BITS = Pipeline(Quantize(3), Entropy())
+def _own_columns(split: Split) -> Found:
+    first, (x, y) = next(iter(split.owners.items()))
+    return _trained(split, x, y, split.x_test[:, split.blocks[first]]), 0
+
+
+def _aligned(split: Split, codecs: Mapping[str, Codec]) -> Channel:
+    """A channel over which a number of 64 bits for each row has told whose rows belong together."""
+    first, *others = split.owners
+    channel = Channel(copy.deepcopy(dict(codecs)))
+    for name in others:
+        keys = generator(split.seed).integers(2**62, size=len(split.owners[name][1]))
+        channel.send(name, first, "intersection", {"keys": torch.from_numpy(keys)})
+    return channel
+
+
+def _sent_columns(split: Split, codec: Codec, most: float = math.inf) -> Found:
+    first, *others = split.owners
+    x, y = split.owners[first]
+    channel = _aligned(split, {"samples": codec})
+    for name in others:
+        own = {"x": split.owners[name][0].clamp(-most, most)}
+        x = torch.cat([x, channel.send(name, first, "samples", own)["x"]], 1)
+    x_test = torch.cat([split.x_test[:, block] for block in split.blocks.values()], 1)
+    return _trained(split, x, y, x_test), channel.nbytes()
+
+
+def _split(split: Split, codecs: Mapping[str, Codec]) -> Found:
+    """The owner of the labels has a part for its own columns, whose messages are not counted."""
+    first, *others = split.owners
+    channel, parts = _aligned(split, codecs), []
+    for name in ("own part", *others):
+        with seeded(split.seed):
+            part = nn.Sequential(
+                nn.Linear(len(split.blocks.get(name, split.blocks[first])), WIDTH), nn.ReLU()
+            )
+        parts.append(Party(name, part, SGD(part.parameters(), lr=split.lr)))
+    top = split.receiver(first, WIDTH * len(parts))
+    y = split.owners[first][1]
+    batches = Batches(tuple(x for x, _ in split.owners.values()), y, BATCH, seed=split.seed)
+    list(train_vertical(parts, top, batches.epochs(ROUNDS), channel))  # type: ignore[arg-type]
+    blocks = [split.x_test[:, block] for block in split.blocks.values()]
+    free = channel.nbytes(sender="own part") + channel.nbytes(receiver="own part")
+    output = forward([*parts, top], blocks, through=codecs.get("activations"))
+    return split.score(output), channel.nbytes() - free
+
+
+class Way(NamedTuple):
+    """A way to learn, with the bytes that it sends, and what an attacker reads from them."""
+
+    run: Callable[[Split], Found]
+    reads: str
+    answer: str = ""  # of a way that leaves rows and columns with their owners
+
+
+THREE_BITS, FOUR_BITS = (Pipeline(Quantize(bits), Entropy()) for bits in (3, 4))
 BOTH_WAYS = {"update": ErrorFeedback(THREE_BITS), "model": Difference(THREE_BITS)}
-ALONE, SEND, SUM, AVERAGE = "each owner alone", "send the data", "one sum", "average, 3 bits"
-WAYS: dict[str, Callable[[Split], tuple[float, int]]] = {
-    ALONE: _alone,
-    SEND: _sent,
-    SUM: _summed,
-    AVERAGE: lambda split: _averaged(split, BOTH_WAYS),
-    "average, float32": lambda split: _averaged(split, {}),
+CUT = {"activations": FOUR_BITS, "gradients": FOUR_BITS}
+SAME, ALONE, SEND, FEW = "the same for all", "each owner alone", "send the data", "send it, 4 bits"
+SUM, AVERAGE, SPLIT, LABELS = "one sum", "average, 3 bits", "split, 4 bits", "label owner alone"
+NOTHING, ALL = "nothing: nothing is sent", "every row and its label"
+COARSE = "every row and its label, each number as one of 16 levels"
+UPDATES = (
+    "the update of each owner in each round, from which rows can be rebuilt; a secure sum hides it"
+)
+THEIRS = "which people both have, and the columns of the other owners"
+KNOWN = "which people both have, what a row's activations tell of it, and from gradients its label"
+WAYS = {
+    SAME: Way(_same, "how many rows of each class an owner has (or the sum of its numbers)"),
+    ALONE: Way(_alone, NOTHING),
+    SEND: Way(lambda split: _sent(split, lossless()), ALL),
+    FEW: Way(lambda split: _sent(split, lossless(Quantize(4)), 3.0), COARSE),
+    SUM: Way(_summed, "who is in an owner's sum (docs/one_sum.md); a secure sum hides it", "sum"),
+    AVERAGE: Way(lambda split: _averaged(split, BOTH_WAYS), UPDATES, "average"),
+    "average, float32": Way(lambda split: _averaged(split, {}), UPDATES, "average"),
 }
-"""What is compared; each gives a score and the bytes that were sent."""
+"""What is compared if rows are with owners."""
+COLUMN_WAYS = {
+    SAME: Way(_same, NOTHING),
+    LABELS: Way(_own_columns, NOTHING),
+    SEND: Way(lambda split: _sent_columns(split, lossless()), THEIRS),
+    FEW: Way(
+        lambda split: _sent_columns(split, lossless(Quantize(4)), 3.0), f"{THEIRS} in 16 levels"
+    ),
+    SPLIT: Way(lambda split: _split(split, CUT), KNOWN, "split"),
+    "split, float32": Way(lambda split: _split(split, {}), KNOWN, "split"),
+}
+"""What is compared if columns are with owners. The first owner has the labels."""
 
 
 class Decision(NamedTuple):
@@ -224,33 +259,39 @@ class Decision(NamedTuple):
 
     scores: dict[str, dict[int, float]]
     nbytes: dict[str, float]
-    answer: str  # "don't", "sum" or "average", if samples must stay with their owners
+    answer: str  # "don't", "sum", "average" or "split", if the data must stay with their owners
     words: str
 
 
-def decide(table: Table, *, seeds: Sequence[int] = range(5)) -> Decision:
-    """Try every way of `WAYS` on each draw, and say what to do and why.
+def decide(table: Table, *, seeds: Sequence[int] = range(5), minutes: float = math.inf) -> Decision:
+    """Try every way of `WAYS` or `COLUMN_WAYS` on each draw, and say what to do and why.
 
-    The answer is "don't" if the best way that keeps samples at home is not clearly better than each
-    owner alone (a paired 95 % interval above 0). Else it is the way with the fewest bytes among
-    those that are clearly better than that, and not clearly worse than the best. A draw whose test
-    has only one of two classes is left out.
+    The answer is "don't" if the best way that keeps the data at home is not clearly better than
+    each owner alone, or than the same answer for all (a paired 95 % interval above 0). Else it is
+    the way with the fewest bytes among those that are clearly better than both, and not clearly
+    worse than the best. A draw whose test has only one of two classes is left out. No draw begins
+    that would probably end after so many ``minutes``.
 
     Raises ValueError if fewer than two draws are left.
     """
-    scores: dict[str, dict[int, float]] = {name: {} for name in WAYS}
-    nbytes: dict[str, list[int]] = {name: [] for name in WAYS}
+    ways, began = COLUMN_WAYS if table.blocks else WAYS, time.monotonic()
+    scores: dict[str, dict[int, float]] = {name: {} for name in ways}
+    nbytes: dict[str, list[int]] = {name: [] for name in ways}
     for seed in seeds:
+        done, passed = len(scores[SAME]), (time.monotonic() - began) / 60
+        if done and passed * (done + 1) / done > minutes:
+            break
         split = split_of(table, seed)
-        if len(table.classes) == 2 and len(split.y_test.unique()) == 1:
-            continue  # such a test has no area under a curve
-        for name, way in WAYS.items():
-            scores[name][seed], sent = way(split)
+        if split.num_classes in (0, 2) and len(split.y_test.unique()) == 1:
+            continue  # such a test has no area under a curve, and no variance
+        for name, way in ways.items():
+            scores[name][seed], sent = way.run(split)
             nbytes[name].append(sent)
-    if len(scores[ALONE]) < 2:
+    if (done := len(scores[SAME])) < 2:
         raise ValueError(
-            f"{len(scores[ALONE])} of {len(seeds)} draws have both classes in their test: at least "
-            "2 are needed. Give more seeds, or put owners together who have one class each"
+            f"{done} of {len(seeds)} draws have both classes in their test and are done within "
+            f"{minutes:g} minutes: at least 2 are needed. Give more minutes or more seeds, or put "
+            "owners together who have one class each"
         )
     mean_nbytes = {name: sum(each) / len(each) for name, each in nbytes.items()}
     return Decision(scores, mean_nbytes, *_answer(scores, mean_nbytes))
@@ -258,18 +299,20 @@ def decide(table: Table, *, seeds: Sequence[int] = range(5)) -> Decision:
 
 def _answer(scores: dict[str, dict[int, float]], nbytes: dict[str, float]) -> tuple[str, str]:
     means = {name: sum(each.values()) / len(each) for name, each in scores.items()}
-    home = [name for name in scores if name not in (ALONE, SEND)]
+    ways = COLUMN_WAYS if LABELS in scores else WAYS
+    home = [name for name in scores if ways[name].answer]
     best = max(home, key=lambda name: means[name])
+    nulls = (SAME, LABELS if LABELS in scores else ALONE)
 
-    def behind(one: str, other: str) -> list[float]:
+    def ahead(one: str, other: str) -> list[float]:
         return paired(scores[one], scores[other])
 
-    gain = behind(best, ALONE)
-    words = f"{best} against {ALONE}: {mean_ci([100 * g for g in gain], '+.1f')} points"
-    if interval(gain).low <= 0:
+    gaining = [n for n in home if all(interval(ahead(n, null)).low > 0 for null in nulls)]
+    null = min(nulls, key=lambda each: interval(ahead(best, each)).low)
+    words = f"{best} against {null}: {mean_ci([100 * g for g in ahead(best, null)], '+.1f')} points"
+    if best not in gaining:
         return "don't", f"{words}. That may be nothing: more rows, or other columns, come first"
-    gaining = [name for name in home if interval(behind(name, ALONE)).low > 0]
-    as_good = [name for name in gaining if name == best or interval(behind(name, best)).high >= 0]
+    as_good = [n for n in gaining if n == best or interval(ahead(n, best)).high >= 0]
     chosen = min(as_good, key=lambda name: nbytes[name])
     words += f"; {chosen} sends the fewest bytes of what is as good"
     factor = nbytes[chosen] / nbytes[SEND]
@@ -277,29 +320,33 @@ def _answer(scores: dict[str, dict[int, float]], nbytes: dict[str, float]) -> tu
         words += f". The data themselves take {factor:,.1f} times fewer bytes, if they may leave"
     if chosen == SUM and factor > 1:
         words += f"; from {factor:,.1f} times the rows on, the sum is the shorter one"
-    return "sum" if chosen == SUM else "average", words
+    return ways[chosen].answer, words
 
 
-def tell(path: str | Path, owner: str, label: str, num_seeds: int = 5) -> None:
+def tell(table: Table, num_seeds: int = 5, minutes: float = math.inf) -> None:
     """Print what was read of a file, the scores and bytes of all ways, and the answer."""
-    if num_seeds < 2:
-        raise ValueError(f"{num_seeds} seeds: at least 2, for an interval")
-    table = read_table(path, owner, label)
+    if num_seeds < 2 or not minutes > 0:
+        raise ValueError(f"{num_seeds} seeds, {minutes:g} minutes: at least 2, and more than 0")
     print(*table.notes, sep="\n")
-    owners = len(set(table.owners))
-    whose = "owners nobody trained on" if owners >= LEAST_OWNERS else "rows of the same owners"
-    what = "area under the ROC curve" if len(table.classes) == 2 else "accuracy"
-    print(f"{owners} owners, {len(table.classes)} classes. Tested on {whose}: {what} [%]\n")
-    found = decide(table, seeds=range(num_seeds))
-    data, left = found.nbytes[SEND], num_seeds - len(found.scores[ALONE])
+    number = len(table.blocks) or len(set(table.owners))
+    strangers = len(set(table.owners)) >= LEAST_OWNERS
+    kinds = len(table.classes)
+    whose = "owners nobody trained on" if strangers else "rows of the same owners"
+    what = "area under the ROC curve" if kinds == 2 else "accuracy" if kinds else "R2"
+    labels = f"{kinds} classes" if kinds else "numbers to predict"
+    print(f"{number} owners, {labels}. Tested on {whose}: {what} [%]\n")
+    found = decide(table, seeds=range(num_seeds), minutes=minutes)
+    data, left = found.nbytes[SEND], num_seeds - len(found.scores[SAME])
     if left:
-        print(f"{left} of {num_seeds} draws are left out: their test has one class only")
+        print(f"{left} of {num_seeds} draws are left out: one class in the test, or no time left")
     print(f"{'':20}{'score [%]':>26}{'kB sent':>12}{'times the data':>16}")
     for name, each in found.scores.items():
         ends = interval([100 * value for value in each.values()])
-        low, high = max(ends.low, 0.0), min(ends.high, 100.0)
+        low, high = max(ends.low, 0.0 if kinds else ends.low), min(ends.high, 100.0)
         score = f"{ends.mean:.1f} [{low:.1f}, {high:.1f}]"
         kb, times = found.nbytes[name] / 1e3, found.nbytes[name] / data
         print(f"{name:20}{score:>26}{kb:>12,.1f}{times:>16,.1f}")
-    print(f"\nIf the rows must stay with their owners: {found.answer}.\n{found.words}.")
-    print("One owner's sum tells who is in it: use a secure sum (docs/one_sum.md).")
+    print("\nWhat the receiver reads, or whoever breaks in there:")
+    for name, way in (COLUMN_WAYS if table.blocks else WAYS).items():
+        print(f"{name:20}{way.reads}")
+    print(f"\nIf the data must stay with their owners: {found.answer}.\n{found.words}.")

@@ -18,7 +18,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.federated.means import Collecting
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party
-from fltoolkit.shapes import Int64, Shaped
+from fltoolkit.shapes import Shaped
 from fltoolkit.trees import Tree, check_finite
 
 __all__ = ["one_sum", "sums_of"]
@@ -53,7 +53,7 @@ def one_sum(
     What crosses gives a single owner away: `summing` hides all but the sum. See docs/one_sum.md.
 
     Args:
-        owners: names to samples ``(x, y)``, y class numbers of shape [samples].
+        owners: names to samples ``(x, y)``, y class numbers [samples], or see `sums_of`.
         features: gives [samples, features]; it is not trained, and everybody has it.
         server: its module is an ``nn.Linear``, or a sequence that begins with one.
         channel: with codecs for the kinds ``update`` (the sums) and ``model`` (the layer).
@@ -108,31 +108,37 @@ def one_sum(
 def sums_of(
     features: nn.Module,
     x: Shaped[Tensor, "samples ..."],
-    y: Int64[Tensor, " samples"],
+    y: Shaped[Tensor, "samples ..."],
     num_classes: int,
 ) -> Tree:
     """One owner's sums over its samples, all that it ever sends.
+
+    ``y`` is class numbers, int64 [samples], or how much a sample is of each class, float [samples,
+    classes]. With ``torch.stack([1 - y, y], 1)`` the second output is the regression of a number.
 
     ``counts`` [classes] is the number of samples of each class, ``sums`` [classes, features] the
     sum of their features, and ``products`` [features (features + 1) / 2] the upper triangle of the
     sum of products of two features. All are float32.
     """
-    if y.dim() != 1 or y.is_floating_point() or len(x) != len(y) or not len(y):
+    shape = (len(x), num_classes) if y.is_floating_point() else (len(x),)
+    if y.shape != shape or not len(y):
         raise ValueError(
             f"x {tuple(x.shape)}, y {tuple(y.shape)} of {y.dtype}: y must be the class numbers of "
-            "the samples, int64 [samples], of one sample or more"
+            f"the samples, int64 [samples], or float [samples, {num_classes}], of one sample or more"
         )
-    if not 0 <= int(y.min()) <= int(y.max()) < num_classes:
-        raise ValueError(f"labels {y.min()} to {y.max()}: must be 0 to {num_classes - 1}")
+    if not y.is_floating_point():
+        if not 0 <= int(y.min()) <= int(y.max()) < num_classes:
+            raise ValueError(f"labels {y.min()} to {y.max()}: must be 0 to {num_classes - 1}")
+        y = nn.functional.one_hot(y, num_classes)
     sums, products = torch.zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.float64)
-    for part, classes in zip(x.split(_AT_A_TIME), y.split(_AT_A_TIME), strict=True):
+    for part, shares in zip(x.split(_AT_A_TIME), y.double().split(_AT_A_TIME), strict=True):
         z = features(part).double()
         check_finite("features", z)
-        sums = sums + nn.functional.one_hot(classes, num_classes).double().T @ z
+        sums = sums + shares.T @ z
         products = products + z.T @ z
     upper = torch.ones_like(products, dtype=torch.bool).triu()
     return {
-        "counts": torch.bincount(y, minlength=num_classes).float(),
+        "counts": y.double().sum(0).float(),
         "sums": sums.float(),
         "products": products[upper].float(),
     }

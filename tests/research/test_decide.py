@@ -8,7 +8,19 @@ import torch
 
 from fltoolkit_research import decide as deciding
 from fltoolkit_research.commands import decide_command as main
-from fltoolkit_research.decide import ALONE, AVERAGE, SEND, SUM, decide, read_table, split_of
+from fltoolkit_research.decide import (
+    ALONE,
+    AVERAGE,
+    FEW,
+    LABELS,
+    SAME,
+    SEND,
+    SPLIT,
+    SUM,
+    decide,
+    split_of,
+)
+from fltoolkit_research.decide_table import read_table
 
 
 def written(path, rows, delimiter=","):
@@ -49,7 +61,7 @@ def test_columns_of_every_kind_are_read(tmp_path):
         (lambda rows: rows[5].__setitem__(4, " "), "line 6: 'who' or 'sick' is empty"),
         (lambda rows: [r.__setitem__(4, "x") for r in rows[1:]], "'who' has one value, 'x'"),
         (lambda rows: [r.__setitem__(5, 1) for r in rows[1:]], "'sick' has 1 different values"),
-        (lambda rows: [r.__setitem__(5, r[0]) for r in rows[1:]], "cut into classes first"),
+        (lambda rows: [r.__setitem__(5, f"{r[0]} kg") for r in rows[1:]], "or numbers only"),
         (lambda rows: rows[2].__setitem__(0, "inf"), "'a' holds an infinite number"),
         (lambda rows: rows.clear(), "no column 'who'"),
         (lambda rows: rows[0].__setitem__(1, "a"), "each needs a name of its own"),
@@ -87,12 +99,18 @@ def scores(**means):
 
 
 @pytest.mark.parametrize(
-    ("sums", "averaged", "answer"),
-    [(0.61, 0.60, "don't"), (0.9, 0.9, "sum"), (0.7, 0.9, "average"), (0.61, 0.9, "average")],
+    ("same", "sums", "averaged", "answer"),
+    [
+        (0.5, 0.61, 0.60, "don't"),
+        (0.5, 0.9, 0.9, "sum"),
+        (0.5, 0.7, 0.9, "average"),
+        (0.5, 0.61, 0.9, "average"),
+        (0.9, 0.7, 0.9, "don't"),  # the commonest class is as good
+    ],
 )
-def test_the_answer_follows_from_scores_and_bytes(sums, averaged, answer):
-    found = {ALONE: 0.62, SEND: 0.9, SUM: sums, AVERAGE: averaged}
-    nbytes = {ALONE: 0.0, SEND: 10.0, SUM: 30.0, AVERAGE: 90.0}
+def test_the_answer_follows_from_scores_and_bytes(same, sums, averaged, answer):
+    found = {SAME: same, ALONE: 0.62, SEND: 0.9, SUM: sums, AVERAGE: averaged}
+    nbytes = {SAME: 1.0, ALONE: 0.0, SEND: 10.0, SUM: 30.0, AVERAGE: 90.0}
     word, words = deciding._answer(scores(**found), nbytes)
     assert word == answer
     assert ("from 3.0 times the rows on" in words) == (answer == "sum")
@@ -106,8 +124,10 @@ def test_a_table_with_nothing_in_it_and_one_with_a_plane(tmp_path, capsys):
     assert main([str(path), "--owner", "who", "--label", "sick", "--seeds", "3"]) == 0
     said = capsys.readouterr().out
     assert "32 owners, 2 classes. Tested on owners nobody trained on" in said
-    assert re.search(r"If the rows must stay with their owners: (sum|average)\.", said)
-    assert "one sum" in said
+    assert re.search(r"If the data must stay with their owners: (sum|average)\.", said)
+    assert "who is in an owner's sum" in said
+    with pytest.raises(ValueError, match="0 minutes"):
+        deciding.tell(table, 2, minutes=0)
     with pytest.raises(ValueError, match="1 seeds"):
         main([str(path), "--owner", "who", "--label", "sick", "--seeds", "1"])
 
@@ -122,3 +142,58 @@ def test_a_test_with_one_class_is_left_out_and_said(tmp_path):
     assert all(len(classes) == 1 for classes in tests)
     with pytest.raises(ValueError, match="0 of 2 draws have both classes in their test"):
         decide(table, seeds=range(2))
+
+
+def test_numbers_are_predicted_and_scored_by_r2(tmp_path):
+    rows = made(160, owners=4)
+    for row in rows[1:]:
+        row[5] = 100 + 7 * sum(row[:4])
+    table = read_table(written(tmp_path / "t.csv", rows), "who", "sick")
+    assert table.classes == []
+    found = decide(table, seeds=range(2))
+    mean = {name: sum(each.values()) / 2 for name, each in found.scores.items()}
+    assert -0.2 < mean[SAME] <= 0  # the mean of other rows explains nothing
+    assert min(mean[way] for way in (SEND, FEW, SUM, AVERAGE)) > 0.7
+    split = split_of(table, seed=0)
+    assert split.score(split.y_test) == 1
+    assert split.score(split.y_test.mean().expand(40, 1)) == pytest.approx(0, abs=1e-6)
+    assert found.nbytes[FEW] < found.nbytes[SEND] / 2
+
+
+def test_columns_at_different_owners(tmp_path, capsys):
+    path = written(tmp_path / "t.csv", made(200))
+    arguments = [str(path), "--columns", "ann=a,b", "ben=d", "--label", "sick", "--seeds", "2"]
+    assert main(arguments) == 0
+    assert "2 owners, 2 classes" in (said := capsys.readouterr().out)
+    assert "which people both have" in said
+    table = read_table(path, "", "sick", {"ann": ["a", "b"], "ben": ["d"]})
+    found = decide(table, seeds=range(2))
+    mean = {name: sum(each.values()) / 2 for name, each in found.scores.items()}
+    assert mean[LABELS] < mean[SEND] - 0.05
+    assert mean[LABELS] < mean[SPLIT] - 0.05
+    assert found.nbytes[LABELS] == 0
+    assert 150 * (8 + 4) < found.nbytes[SEND] < 150 * (8 + 4) + 300  # a key of 64 bits, one float
+    alone = deciding._split(split_of(table, 0), {})[1]
+    values = deciding.ROUNDS * 150 * deciding.WIDTH * 4 * 2  # of one owner, there and back
+    assert values < alone < 1.4 * values
+    for columns, words in (
+        ({"ann": ["a"]}, "has 1 owners"),
+        ({"ann": ["a"], "ben": ["a"]}, r"twice: \['a'\]"),
+        ({"ann": ["a"], "ben": ["sick"]}, r"twice: \['sick'\]"),
+        ({"ann": ["a"], "ben": ["z"]}, "no column 'z'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            read_table(path, "", "sick", columns)
+    with pytest.raises(SystemExit):
+        main([str(path), "--columns", "ann", "--label", "sick"])
+
+
+def test_no_draw_begins_that_would_end_too_late(tmp_path, monkeypatch):
+    table = read_table(written(tmp_path / "t.csv", made(60, owners=3)), "who", "sick")
+    now = iter(range(0, 10_000, 60))  # each look at the clock is a minute later
+    monkeypatch.setattr(deciding.time, "monotonic", lambda: next(now))
+    quick = {name: deciding.WAYS[name] for name in (SAME, ALONE, SEND, SUM)}
+    monkeypatch.setattr(deciding, "WAYS", quick)
+    assert len(decide(table, seeds=range(9), minutes=4).scores[SAME]) == 2
+    with pytest.raises(ValueError, match=r"1 of 9 draws .* within 3 minutes"):
+        decide(table, seeds=range(9), minutes=3)

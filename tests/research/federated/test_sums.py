@@ -128,6 +128,20 @@ def test_sums_of_parts_add_up():
     assert whole["products"][-1].item() == pytest.approx(float(x[:, 3].square().sum()), rel=1e-4)
 
 
+def test_numbers_in_place_of_classes_are_the_regression_of_them():
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(400, 3, generator=draw)
+    y = x @ torch.tensor([1.0, -2.0, 0.5]) + 4
+    owners = {n: (x[k::2], torch.stack([1 - y, y], 1)[k::2]) for k, n in enumerate(("ann", "ben"))}
+    server = Party("server", nn.Linear(3, 2))
+    list(one_sum(owners, nn.Identity(), server, Channel()))
+    with torch.no_grad():
+        found = server.module(x)[:, 1]
+    assert float((found - y).abs().max()) < 0.2  # the ridge pulls it a little to the mean
+    with pytest.raises(ValueError, match=r"float \[samples, 3\]"):
+        sums_of(nn.Identity(), x, torch.ones(400, 2), 3)
+
+
 def test_features_are_frozen_repeatable_and_white_for_noise():
     state = torch.get_rng_state()
     model, again = (random_filters((1, 8, 8), 6, seed=3) for _ in range(2))

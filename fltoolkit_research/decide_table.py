@@ -1,0 +1,140 @@
+"""A table of several owners, read from a file for `fltoolkit_research.decide`.
+
+Here: which columns and labels are understood, and what is said of the others. Not here: what is
+learned from them (decide.py).
+"""
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from fltoolkit.data.partitions import generator
+
+MOST_ROWS, MOST_KINDS = 20_000, 20
+
+
+class Table(NamedTuple):
+    """What was read of a file: numbers, labels, owners, and what should be known about them."""
+
+    x: Tensor  # float32 [rows, columns]; NaN where a cell is empty
+    y: Tensor  # class numbers, int64 [rows]; or the numbers to predict, float32 [rows]
+    owners: list[str]  # of each row; none if columns are with owners
+    classes: list[str]  # none if numbers are to be predicted
+    notes: list[str]
+    blocks: dict[str, list[int]]  # which columns of x an owner has; the first has the labels
+
+
+def read_table(
+    path: str | Path, owner: str, label: str, columns: Mapping[str, Sequence[str]] | None = None
+) -> Table:
+    """Read a file of comma, semicolon or tab separated values with a line of names.
+
+    A column of numbers is taken as it is. A column of at most 20 different texts becomes a column
+    of 0 and 1 for each text; one of more texts is left out, and the notes say so. A label of more
+    than 20 different numbers is regression. ``columns`` names the columns of each owner, in place
+    of ``owner``, the column that says whose a row is; the first of these owners has the labels.
+
+    Raises ValueError if a column is missing or with two owners, if an owner or a label is empty, or
+    if there are fewer than two owners or classes.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8; in Excel save it as 'CSV UTF-8'") from error
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    names, rows = list(reader.fieldnames or []), list(reader)
+    if len(set(names)) < len(names) or any(None in row for row in rows):
+        raise ValueError(
+            f"{path}: its columns are {names}; each needs a name of its own, and no line may have "
+            "more cells"
+        )
+    columns = columns or {}
+    owned = [name for mine in columns.values() for name in mine]
+    keys = [label] if columns else [owner, label]
+    for name in (*keys, *owned):
+        if name not in names:
+            raise ValueError(f"{path}: no column {name!r}; the columns are {', '.join(names)}")
+    twice = [name for name, number in Counter([*owned, label]).items() if number > 1]
+    if columns and (twice or len(columns) < 2):
+        raise ValueError(
+            f"--columns has {len(columns)} owners, and twice: {twice}. Give two owners or more, "
+            "each column to one of them, and the label to none: the first owner has it"
+        )
+    inputs = owned or [name for name in names if name not in keys]
+    notes = [f"{len(rows):,} rows, {len(inputs)} columns beside {' and '.join(map(repr, keys))}"]
+    if len(rows) > MOST_ROWS:
+        chosen = generator(0).choice(len(rows), MOST_ROWS, replace=False)
+        rows = [rows[k] for k in sorted(chosen)]
+        notes.append(f"{MOST_ROWS:,} rows were drawn at random, to be done in minutes")
+    for number, row in enumerate(rows, 2):
+        if not all((row[key] or "").strip() for key in keys):
+            raise ValueError(f"{path}, line {number}: {' or '.join(map(repr, keys))} is empty")
+    y, classes = _labels(label, [row[label].strip() for row in rows])
+    parts: list[Tensor] = []
+    blocks: dict[str, list[int]] = {each: [] for each in columns}
+    whose = {name: each for each, mine in columns.items() for name in mine}
+    for name in inputs:
+        read = _columns(name, [(row[name] or "").strip() for row in rows], notes)
+        blocks.setdefault(whose.get(name, ""), []).extend(range(len(parts), len(parts) + len(read)))
+        parts += read
+    for each, mine in blocks.items():
+        if not mine:
+            raise ValueError(f"{path}: no column is left at {each!r} that can be learned from")
+    if columns:
+        return Table(torch.stack(parts, 1), y, [], classes, notes, blocks)
+    if not parts:
+        raise ValueError(f"{path}: no column is left beside {owner!r} and {label!r}")
+    of = [row[owner].strip() for row in rows]
+    sizes = Counter(of)
+    if len(sizes) < 2:
+        raise ValueError(f"{owner!r} has one value, {of[0]!r}: give a column of several owners")
+    few = [name for name, count in sizes.items() if count < 10]
+    if few:
+        notes.append(f"{len(few)} of {len(sizes)} owners have fewer than ten rows")
+    return Table(torch.stack(parts, 1), y, of, classes, notes, {})
+
+
+def _labels(label: str, cells: Sequence[str]) -> tuple[Tensor, list[str]]:
+    """Class numbers and the names of the classes, or numbers and no names."""
+    kinds = sorted(set(cells))
+    if 2 <= len(kinds) <= MOST_KINDS:
+        return torch.tensor([kinds.index(cell) for cell in cells]), kinds
+    try:
+        numbers = torch.tensor([float(cell) for cell in cells])
+    except ValueError:
+        numbers = torch.tensor(math.nan)
+    if len(kinds) < 2 or not bool(numbers.isfinite().all()):
+        raise ValueError(
+            f"{label!r} has {len(kinds)} different values: 2 to {MOST_KINDS} classes are allowed, "
+            "or numbers only"
+        )
+    return numbers, []
+
+
+def _columns(name: str, cells: Sequence[str], notes: list[str]) -> list[Tensor]:
+    """The tensors of one column of the file."""
+    empty = [cell.lower() in ("", "na", "nan", "null", "?") for cell in cells]
+    if any(empty):
+        notes.append(f"{name!r} is empty in {sum(empty):,} rows: the mean stands there, and a mark")
+    marks = [torch.tensor(empty).float()] if any(empty) else []
+    try:
+        numbers = [math.nan if gap else float(c) for c, gap in zip(cells, empty, strict=True)]
+    except ValueError:
+        numbers = []
+    if any(math.isinf(number) for number in numbers):
+        raise ValueError(f"{name!r} holds an infinite number: leave the cell empty, or correct it")
+    if numbers:
+        return [torch.tensor(numbers), *marks]
+    kinds = sorted({cell for cell, gap in zip(cells, empty, strict=True) if not gap})
+    if len(kinds) > MOST_KINDS:
+        notes.append(f"{name!r} holds {len(kinds):,} different texts: it is left out")
+        return []
+    return [torch.tensor([float(cell == kind) for cell in cells]) for kind in kinds] + marks
