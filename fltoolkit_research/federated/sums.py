@@ -124,7 +124,8 @@ def sums_of(
     if y.shape != shape or not len(y):
         raise ValueError(
             f"x {tuple(x.shape)}, y {tuple(y.shape)} of {y.dtype}: y must be the class numbers of "
-            f"the samples, int64 [samples], or float [samples, {num_classes}], of one sample or more"
+            f"the samples, int64 [samples], or float [samples, {num_classes}], of one sample or "
+            "more"
         )
     if not y.is_floating_point():
         if not 0 <= int(y.min()) <= int(y.max()) < num_classes:
