@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 from sklearn import datasets
+from sklearn.utils import Bunch
 
 from experiments.runs import Page
 from experiments.tables import markdown
@@ -43,7 +44,7 @@ def tables() -> Iterator[tuple[str, Table]]:
 
 
 def _table(
-    data: datasets.Bunch, owners: Sequence[int], blocks: dict[str, list[int]] | None = None
+    data: Bunch, owners: Sequence[int], blocks: dict[str, list[int]] | None = None
 ) -> Table:
     x, classes = torch.from_numpy(data.data).float(), [*map(str, data.get("target_names", []))]
     y = torch.from_numpy(data.target)
@@ -76,7 +77,9 @@ def main() -> None:
     for name, table in tables():
         rows.append(row(name, table))
         print(rows[-1], flush=True)
-    head = "table | five draws | five others | the same | best of five | best of others | bytes differ by"
+    head = (
+        "table | five draws | five others | same | best of five | best of others | bytes differ by"
+    )
     PAGE.tell(markdown(head, rows), args)
 
 

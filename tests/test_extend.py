@@ -190,12 +190,24 @@ def test_a_model_and_a_data_set_of_the_hub(folder, monkeypatch):
 @pytest.mark.later
 def test_the_loop_for_tensorboard_and_a_metric_of_torchmetrics(folder):
     pytest.importorskip("tensorboard", reason="needs pip install tensorboard")
+    from tensorboard.backend.event_processing import event_file_loader
+    from tensorboard.util import tensor_util
+
     pytest.importorskip("torchmetrics", reason="needs pip install torchmetrics")
     importlib.import_module("my_module")
     page = {}
     exec(EXPERIMENT, page)
     exec(LOGGED, page)
-    assert list(Path("runs/gossip").glob("events*"))
+    (events,) = Path("runs/gossip").glob("events*")
+    loader = event_file_loader.EventFileLoader(str(events))
+    logged = {(v.tag, event.step): v for event in loader.Load() for v in event.summary.value}
+    value = tensor_util.make_ndarray(logged["nbytes_here", page["record"]["step"]].tensor)
+    assert float(value) == pytest.approx(page["record"]["nbytes"] / 2)  # of two equal rounds
+    states = {"state": "C", "step": 4, "loss": 0.5, "nbytes_up": 30}
+    assert page["numbers"](states, {"state": "A", "nbytes_up": 20}) == {
+        **{"step": 4, "loss": 0.5, "nbytes_up": 30},
+        "nbytes_up_here": 10,
+    }
     exec("from fltoolkit.metrics import Metric", page)
     exec(KAPPA, page)
     assert page["KAPPA"].better(1.0, 0.5)
