@@ -1,7 +1,9 @@
 """The code of these pages runs, and prints what the page says."""
 
+import re
+
 import pytest
-from pages import run_page, with_accuracies_of
+from pages import DOCS, run_page, with_accuracies_of
 
 
 @pytest.mark.slow
@@ -18,6 +20,25 @@ def test_the_page_prints_what_it_says(name, images, num_texts, capsys):
     if name == "federated":
         pytest.importorskip("dp_accounting")  # for epsilon
     assert run_page(name, capsys, images=images) == num_texts
+
+
+@pytest.mark.parametrize(
+    ("system", "words"),
+    [
+        ("Plain PyTorch", "DataLoader Dataset DistributedDataParallel state_dict"),
+        ("TensorFlow Federated", "encoder MeanFactory EncodedSumFactory"),
+        ("SecretFlow", "loss_thres split_steps max_fuse_local_steps"),
+        ("coMind's optimizer", "interval_steps replicas_to_aggregate total_num_replicas"),
+        ("PySyft", "VirtualWorker TorchHook .send .move"),
+        ("Flower", "Strategy NumPyClient num_rounds"),
+    ],
+)
+def test_who_comes_finds_the_words_of_that_system(system, words):
+    page = (DOCS / "coming_from.md").read_text(encoding="utf-8")
+    (section,) = re.findall(rf"^## {system}\b.*?\n(.*?)(?=^## |\Z)", page, re.M | re.DOTALL)
+    theirs = [row.split("|")[1] for row in re.findall(r"^\|.*\|$", section, re.M)]
+    for word in words.split():
+        assert any(re.search(rf"{re.escape(word)}\b", cell) for cell in theirs), word
 
 
 def test_one_image_is_allowed_and_nothing_else():
