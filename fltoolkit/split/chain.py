@@ -8,7 +8,7 @@ Notebook 01 derives `split_step`, notebooks 02 and 02b the rest.
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 from torch import Tensor
 
@@ -16,8 +16,6 @@ from fltoolkit.channel import Channel
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party, TrainingWarning
 from fltoolkit.shapes import Shaped
-
-Batch = TypeVar("Batch")
 
 
 def split_step(
@@ -90,8 +88,7 @@ def train_split(
 
     The three ``nbytes`` values of a record are totals so far: ``nbytes_up`` is what the first
     party's owner has sent, ``nbytes_down`` is what it has received, ``nbytes`` counts all links.
-    As in all protocols, arguments are checked at the call, training begins with the first record,
-    and there is a warning if there was not a single batch.
+    As in all protocols, arguments are checked at the call; training begins with the first record.
 
     >>> import torch
     >>> from torch import nn
@@ -110,9 +107,6 @@ def train_split(
         check_batch(x, y)
         loss = split_step(parties, x, y, channel, labels_from=labels_from)
         yield {"step": channel.step, "loss": loss, **totals()}
-
-
-# ------------------------------------------------------------------------------- what is checked
 
 
 def _check_chain(parties: Sequence[Party], labels_from: str | None) -> None:
@@ -146,8 +140,7 @@ def check_batch(x: Any, y: Any) -> None:
         if not isinstance(part, Tensor):
             raise TypeError(
                 f"a batch holds {name} of type {type(part).__name__}, not a tensor. "
-                "torch.as_tensor(...) makes one of an array; Batches(x, y, batch_size, seed=0) "
-                "deals tensors in batches"
+                "torch.as_tensor(...) makes one of an array"
             )
     if len(x) != len(y):
         raise ValueError(
@@ -156,8 +149,14 @@ def check_batch(x: Any, y: Any) -> None:
         )
 
 
-def arriving(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The batches one by one; warns at the end if there was none."""
+def arriving(batches: Any) -> Iterator[Any]:
+    """The batches one by one; warns at the end if there was none. TypeError: no batches at all."""
+    one = isinstance(batches, tuple) and any(isinstance(part, Tensor) for part in batches)
+    if one or not isinstance(batches, Iterable):
+        raise TypeError(
+            f"batches is a {type(batches).__name__}: give many (x, y), such as a DataLoader or "
+            "Batches(x, y, 32, seed=0).epochs(5)"
+        )
     none_came = True
     for batch in batches:
         none_came = False
@@ -165,8 +164,7 @@ def arriving(batches: Iterable[Batch]) -> Iterator[Batch]:
     if none_came:
         warnings.warn(
             "there was not a single batch, so nothing was trained. Batches that were walked "
-            "through once are used up: call batches.epochs(...) again for each training. (A run "
-            "that was saved after its last batch has none left either.)",
+            "through once are used up: call batches.epochs(...) again for each training",
             TrainingWarning,
             stacklevel=3,
         )

@@ -30,7 +30,7 @@ from fltoolkit.split import (
     train_uploading,
     train_vertical,
 )
-from fltoolkit.split.chain import check_batch
+from fltoolkit.split.chain import arriving, check_batch
 
 CHAINS = {
     "vanilla": (["alice", "bob"], [4]),
@@ -272,3 +272,12 @@ def test_gpu_by_one_argument():
     first = split_step([alice, bob], x, y, Channel())
     assert split_step([alice, bob], x, y, Channel()) < first
     assert evaluate([alice, bob], x, y)["accuracy"] >= 0
+
+
+def test_what_is_no_row_of_batches_is_named_with_the_way_out():
+    x, y = torch.ones(8, 2), torch.zeros(8, dtype=torch.long)
+    for given in ((x, y), Batches(x, y, 4, seed=0), torch.utils.data.TensorDataset(x, y)):
+        with pytest.raises(TypeError, match=rf"{type(given).__name__}: give many .* DataLoader"):
+            next(arriving(given))
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=4)
+    assert len(list(arriving(loader))) == len(list(arriving(((x, y), (x, y))))) == 2
