@@ -17,7 +17,8 @@
     pretraining a small language model, trained once and kept in a file
     models      a small language model, and text that it continues
     finetuning  a frozen model and the small changes that are learned and sent
-    decide      should we train together? measured on a table, which decide_table.py reads
+    decide_table  a table of several owners, read from a file
+    decide      should we train together? measured on such a table
     commands    what ``fltoolkit run``, ``sweep``, ``compare`` and ``report`` do
     codecs      a room: rotations, learned levels, relatives of top-k
     data        a room: texts, more partitions
