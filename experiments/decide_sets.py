@@ -8,7 +8,7 @@ mean of those that keep the data at home, and the largest difference in bytes.
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
@@ -43,9 +43,7 @@ def tables() -> Iterator[tuple[str, Table]]:
     yield "digits, 14 owners by writer", _table(digits, writers)
 
 
-def _table(
-    data: Bunch, owners: Sequence[int], blocks: dict[str, list[int]] | None = None
-) -> Table:
+def _table(data: Bunch, owners: Iterable[int], blocks: dict[str, list[int]] | None = None) -> Table:
     x, classes = torch.from_numpy(data.data).float(), [*map(str, data.get("target_names", []))]
     y = torch.from_numpy(data.target)
     return Table(
