@@ -175,10 +175,7 @@ IN_THIS_ENVIRONMENT = ["pip install -q hatchling editables", "export PIP_NO_BUIL
 @needed
 @pytest.mark.slow
 def test_lines_of_all_other_places(tmp_path, outside):
-    """One after the other, in an environment of the reader's own and in a clone.
-
-    Only what README says is built in an environment made for it, as pip does.
-    """
+    """One after the other, in an environment of the reader's own and in a clone."""
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "env"], check=True)
     lines = [line for name, each in PAGES.items() if "for_students" not in name for line in each]
     assert len(notebooks()) >= 3

@@ -42,9 +42,7 @@ def cells_of(master, *kinds):
 
 
 def with_helpers(number, spared=()):
-    """The right answers, with a helper of each name that any cell of any master uses for itself.
-    Each function of the answers fails if a helper is no longer the student's. And the names.
-    """
+    """The right answers, with a helper of each name that any cell of any master uses for itself."""
     master = master_of(number)
     answers = solutions(master)
     names = {"check_cell", "_check_cell", "fltoolkit"}  # what the grader runs

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from trees import flat
 
 from experiments.replications.dgc import DGC
 
@@ -9,10 +10,6 @@ from experiments.replications.dgc import DGC
 def tree_of(*shapes, seed):
     generator = torch.Generator().manual_seed(seed)
     return {f"w{k}": torch.randn(*s, generator=generator) for k, s in enumerate(shapes)}
-
-
-def flat(tree):
-    return torch.cat([tensor.reshape(-1) for tensor in tree.values()])
 
 
 @pytest.mark.parametrize("scope", ["model", "tensor"])

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from trees import flat, same, tree_of
 
 from experiments.replications.dgc import DGC
 from fltoolkit.codecs import Pipeline, PlainTopK, TopK, places
@@ -30,19 +31,6 @@ STAGES = [
     DGC(0.1, warmup=(0.5,)),
     DGC(0.1, momentum=0, scope="model"),
 ]
-
-
-def tree_of(*shapes, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return {f"w{i}": torch.randn(shape, generator=generator) for i, shape in enumerate(shapes)}
-
-
-def same(a, b):
-    return list(a) == list(b) and all(torch.equal(a[name], b[name]) for name in a)
-
-
-def flat(tree):
-    return torch.cat([tensor.reshape(-1) for tensor in tree.values()])
 
 
 def damaged(parts, **changes):

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from trees import same
 
 from fltoolkit.codecs import Pipeline, PlainTopK
 from fltoolkit.codecs.stage import Symbols, side
@@ -17,19 +18,6 @@ from fltoolkit_research.codecs.sparsifiers import largest_in_rows, random_places
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 1e-45, -1e-45, 1e-39, 3e38, -3e38]
 SPECIAL = torch.tensor(SPECIAL).tolist()  # exact in float32, as older versions of Hypothesis want
-
-
-def tree_of(*shapes, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return {f"w{i}": torch.randn(shape, generator=generator) for i, shape in enumerate(shapes)}
-
-
-def same(a, b):
-    return list(a) == list(b) and all(torch.equal(a[name], b[name]) for name in a)
-
-
-def flat(tree):
-    return torch.cat([tensor.reshape(-1) for tensor in tree.values()])
 
 
 @pytest.mark.later
