@@ -1,4 +1,4 @@
-"""The command line of course assignments: ``fltoolkit assignment release | check | grade | lms``.
+"""The command line of assignments: ``fltoolkit assignment COMMAND``.
 
 ``python -m fltoolkit_grading.cli`` is the same. The commands call functions of master.py,
 grading.py and gradebook.py.
@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fltoolkit_grading import gradebook, grading
+from fltoolkit_grading import fence, gradebook, grading
 from fltoolkit_grading import master as assignment
 
 FLOW = """examples: the instructor runs, in this order:
+  fltoolkit assignment test 1                              a master of your own: is it in order?
   fltoolkit assignment release 1 --out 1_student.ipynb     give this file to the students
   fltoolkit assignment release 1 --students NAMES --out TO  or one for each, with own numbers
   fltoolkit assignment grade SUBMISSIONS/ --assignment 1 --out GRADES --jobs 2
@@ -38,6 +39,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     number = "number, or path of a master notebook"
+
+    test = commands.add_parser("test", help="run a master, its untouched release, wrong answers")
+    test.add_argument("assignment", help=number)
+    test.set_defaults(run=_test)
 
     make = commands.add_parser("release", help="make the students' notebook from a master")
     make.add_argument("assignment", help=number)
@@ -82,8 +87,25 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _test(args: argparse.Namespace) -> int:
+    master = assignment.load_master(args.assignment)
+    found = grading.faults(master, limits=grading.Limits(fenced=not fence.missing()))
+    for fault in found:
+        print("-", fault)
+    if not found:
+        print("The master gets all points, with two seeds; its untouched release gets none.")
+    return int(bool(found))
+
+
 def _release(args: argparse.Namespace) -> int:
     master = assignment.load_master(args.assignment)
+    try:  # a master is your own code: it needs no fence
+        found = grading.faults(master, limits=grading.Limits(fenced=False), whole=False)
+    except (ImportError, OSError) as error:
+        print(f"the master was not tried before its release: {error}")
+    else:
+        if found:
+            raise assignment.AssignmentError(f"master {master.name}: {'; '.join(found)}")
     out = args.out or Path(f"{master.name}.ipynb")
     if out.exists() and (out.resolve().parent / out.name) == Path(args.assignment).resolve():
         raise assignment.AssignmentError(f"{out} is the master: give another --out")

@@ -11,6 +11,7 @@ The expected outputs stay in the memory of this process and of the worker; they 
 in no kernel.
 """
 
+import ast
 import contextlib
 import functools
 import hashlib
@@ -39,12 +40,16 @@ from fltoolkit_grading.master import (
     Submission,
     assemble,
     collect,
+    kind_of,
     load_master,
     mark_of,
     own_numbers,
     read_submission,
+    release,
+    text_of,
 )
 from fltoolkit_grading.names import find_submissions, handed_in_as, name_notes
+from fltoolkit_grading.reading import without_magic
 
 TIME_UP = "the time was up"
 AGAIN = "not graded, run grade again"  # a status begins so if the student did not cause it
@@ -190,6 +195,8 @@ def _grade_all(
         return
     seeds = [int(key, 16) for _, _, key in todo]
     expected = expected_outputs(master, seeds, limits=limits)
+    if found := _undeserved(master, seeds[0], expected[seeds[0]], limits):
+        raise AssignmentError(f"master {master.name}: {'; '.join(found)}. Nothing was graded")
 
     def one(student: str, path: Path, key: str) -> Grade:
         seed = int(key, 16)
@@ -250,6 +257,68 @@ def expected_outputs(
             "graded. If no kernel starts here, the fence may hide Python: see docs/security.md"
         )
     return printed
+
+
+def faults(master: Master, *, limits: Limits = Limits(), whole: bool = True) -> list[str]:
+    """What is wrong with a master, found by running it; an empty list if nothing is.
+
+    The master must get all points, with two seeds, and content every open check. The untouched
+    release must get none, and neither must functions that only return None. ``whole=False`` runs
+    only the solution and the untouched release. Raises AssignmentError if the solution fails.
+    """
+    _check_tools(limits.fenced)
+    seeds, hidden = (secrets.randbits(64), secrets.randbits(64)), master.ids("hidden")
+    expected = expected_outputs(master, seeds, limits=limits)
+    first, second = (expected[seed] for seed in seeds)
+    found = [f"{n!r} prints the same with every SEED" for n in hidden if first[n] == second[n]]
+    found += _undeserved(master, seeds[0], first, limits, whole=whole)
+    for seed in seeds if whole else ():
+        marks = {name: mark_of(seed, name) for name in hidden}
+        run = _run(assemble(master, None, seed, expected[seed]), marks, limits)
+        for name, event in run.cells.items():
+            if not event["passed"]:
+                found.append(f"{name!r} fails the master's own answers: {event['error']}")
+            elif name in master.ids("check") and ": not " in event["text"]:
+                found.append(f"{name!r} is not content with the master: {event['text'].strip()}")
+    return list(dict.fromkeys(found))
+
+
+def _undeserved(
+    master: Master, seed: int, expected: dict[str, str], limits: Limits, *, whole: bool = False
+) -> list[str]:
+    """The hidden checks that give points to the untouched release, or to functions of no use."""
+    tried = {"the untouched release": {c["id"]: text_of(c) for c in release(master)["cells"]}}
+    if whole:
+        tried["functions that return None"] = {
+            c["id"]: _hollow(text_of(c)) for c in master.cells if kind_of(c) == "answer"
+        }
+    found, marks = [], {name: mark_of(seed, name) for name in master.ids("hidden")}
+    for about, answers in tried.items():
+        run = _run(assemble(master, answers, seed, expected), marks, limits)
+        if run.status.startswith(AGAIN):
+            raise AssignmentError(f"master {master.name}: {run.status}")
+        given = [name for name in marks if run.cells.get(name, {}).get("passed")]
+        found += [f"{name!r} gives its points to {about}" for name in given]
+    return found
+
+
+def _hollow(source: str) -> str:
+    """Code whose functions do nothing and whose own names are None.
+
+    >>> print(_hollow("%time\\nbits = 8\\ndef f(x):\\n    return x"))
+    pass
+    bits = None
+    def f(x):
+        return None
+    """
+    tree = ast.parse(without_magic(source))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.body = [ast.Return(ast.Constant(None))]
+    for line in tree.body:
+        if isinstance(line, ast.Assign):
+            line.value = ast.Constant(None)
+    return ast.unparse(ast.fix_missing_locations(tree))
 
 
 def grade_one(

@@ -12,6 +12,7 @@ Only `check` runs code, on the student's own machine, and only `check` needs nbf
 The course's masters are in notebooks/assignments.
 """
 
+import ast
 import copy
 import hashlib
 import json
@@ -31,6 +32,7 @@ from fltoolkit_grading.reading import (
     plain,
     read_submission,
     size_of,
+    without_magic,
     without_markers,
 )
 
@@ -191,9 +193,9 @@ def lint(notebook: NotebookJSON) -> list[str]:
     for kind in ("answer", "hidden"):
         if not kinds[kind]:
             found.append(f"no {kind} cell: see docs/contributing.md")
-    for cell in cells:
-        found += _wrong_in(cell)
     try:
+        for cell in cells:
+            found += _wrong_in(cell)
         return found or _shared_names([cell for cell in cells if cell["cell_type"] == "code"])
     except SyntaxError as error:
         return [f"a cell is not Python: {error}"]
@@ -208,7 +210,7 @@ def _wrong_in(cell: dict[str, Any]) -> Iterator[str]:
         yield f"cell {name!r} holds a solution but is no answer: it would be released"
     if kind == "hidden" and not _HIDDEN.search(source):
         yield f"hidden {name!r}: no {HIDDEN_BEGIN} ... {HIDDEN_END}"
-    if kind == "hidden" and ("print(" not in source or "SEED" not in source):
+    if kind == "hidden" and not {"print", "SEED"} <= _names_used(source):
         yield f"hidden {name!r}: it must print something that depends on SEED"
     if kind in ("hidden", "question"):
         points = cell["metadata"]["nbgrader"].get("points")
@@ -216,6 +218,11 @@ def _wrong_in(cell: dict[str, Any]) -> Iterator[str]:
             yield f"{kind} {name!r}: points={points!r}, a number above 0"
     if kind and cell["metadata"]["nbgrader"].get("grade_id") != name:
         yield f"{kind} {name!r}: its grade_id must be its id"
+
+
+def _names_used(source: str) -> set[str]:
+    tree = ast.parse(without_magic(source))
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def _shared_names(cells: list[dict[str, Any]]) -> list[str]:

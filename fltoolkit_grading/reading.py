@@ -153,6 +153,11 @@ def without_markers(text: str) -> str:
     )
 
 
+def without_magic(source: str) -> str:
+    """A cell with ``pass`` in place of each line that only IPython can read."""
+    return re.sub(r"^([ \t]*)[%!].*", r"\1pass", source, flags=re.MULTILINE)
+
+
 def names_defined(source: str, *, imports: bool = True) -> set[str]:
     """The names that a cell of the master defines at its top level.
 
@@ -161,7 +166,7 @@ def names_defined(source: str, *, imports: bool = True) -> set[str]:
     >>> sorted(names_defined(source)), sorted(names_defined(source, imports=False))
     (['Gate', 'a', 'b', 'os'], ['Gate', 'a', 'b'])
     """
-    source = re.sub(r"^([ \t]*)[%!].*", r"\1pass", source, flags=re.MULTILINE)
+    source = without_magic(source)
     steps = dis.get_instructions(compile(source, "<master>", "exec"))
     stored = {step.argval for step in steps if step.opname in ("STORE_NAME", "STORE_GLOBAL")}
     if imports:

@@ -186,6 +186,12 @@ def test_master_is_in_order(path):
         (lambda cells: cells[4].update(source="pass"), "no ### BEGIN SOLUTION"),
         (lambda cells: cells[6]["metadata"]["nbgrader"].update(points=0), "points=0"),
         (lambda cells: cells[6].update(source="print(1)"), "depends on SEED"),
+        (
+            lambda cells: cells[6].update(
+                source="### BEGIN HIDDEN TESTS\nprint(1)  # SEED\n### END HIDDEN TESTS"
+            ),
+            "depends on SEED",
+        ),
         (lambda cells: cells[6]["metadata"]["nbgrader"].update(grade_id="x"), "grade_id"),
     ],
 )
@@ -197,6 +203,51 @@ def test_a_bad_master_is_refused(change, problem, tmp_path):
     (tmp_path / "m.ipynb").write_text(json.dumps(notebook))
     with pytest.raises(AssignmentError, match=problem):
         load_master(tmp_path / "m.ipynb")
+
+
+def small_master(check, open_check="print('yes: right')"):
+    """A master with one function to write, ``double``, and this hidden check for three points."""
+    about = {"schema_version": 3, "locked": False, "grade": False, "solution": False}
+    sources = {
+        "answer": "def double(x):\n    ### BEGIN SOLUTION\n    return 2 * x\n    ### END SOLUTION",
+        "open": open_check,
+        "hidden": f"### BEGIN HIDDEN TESTS\n{check}\n### END HIDDEN TESTS",
+    }
+    cells = [
+        {"id": name, "cell_type": "code", "source": source, "outputs": [], "execution_count": None}
+        | {"metadata": {"nbgrader": about | {"grade_id": name}}}
+        for name, source in sources.items()
+    ]
+    cells[0]["metadata"]["nbgrader"]["solution"] = True
+    cells[2]["metadata"]["nbgrader"] |= {"grade": True, "points": 3}
+    return {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("check", "said", "cheap"),
+    [
+        ("print(double(SEED))", "", True),
+        ("print(SEED)", "gives its points to the untouched release", True),
+        ("print(1)\nlen(range(SEED))", "prints the same with every SEED", True),
+        ("double(SEED)\nprint(SEED)", "gives its points to functions that return None", False),
+        ("print(double(SEED), id(double))", "fails the master's own answers", False),
+    ],
+)
+def test_a_master_is_tried_before_anybody_gets_it(check, said, cheap, tmp_path, capsys):
+    path, out = tmp_path / "m.ipynb", tmp_path / "student.ipynb"
+    path.write_text(json.dumps(small_master(check)))
+    assert assignment_cli.main(["test", str(path)]) == bool(said)
+    assert said in capsys.readouterr().out
+    refused = bool(said) and cheap
+    assert assignment_cli.main(["release", str(path), "--out", str(out)]) == 2 * refused
+    assert out.exists() is not refused
+    if refused:
+        (tmp_path / "in").mkdir()
+        untouched = json.dumps(assignment.release(load_master(path)))
+        (tmp_path / "in" / "ana.ipynb").write_text(untouched)
+        grade = ["grade", str(tmp_path / "in"), "--assignment", str(path), "--no-fence"]
+        assert assignment_cli.main([*grade, "--out", str(tmp_path / "out")]) == 2
 
 
 def test_collect_takes_nothing_but_answers():
@@ -278,6 +329,7 @@ def graded(tmp_path, monkeypatch):
         (tmp_path / "in" / f"{name} x.ipynb").write_text("")
     monkeypatch.setattr(grading, "_check_tools", lambda fenced: None)
     monkeypatch.setattr(grading, "expected_outputs", lambda _, seeds, **__: dict.fromkeys(seeds))
+    monkeypatch.setattr(grading, "_undeserved", lambda *_: [])
 
     def graded(each, out="out", **how):
         monkeypatch.setattr(grading, "grade_one", lambda student, *_, **__: each(student))
