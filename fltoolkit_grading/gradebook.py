@@ -9,6 +9,7 @@ import csv
 import html
 import io
 import json
+import zipfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 from fltoolkit_grading.grading import AGAIN, UNFENCED, UNREAD, Grade, write_whole
 from fltoolkit_grading.looks import alike
 from fltoolkit_grading.master import Exercise, Master, kind_of, release
-from fltoolkit_grading.names import match, moodle
+from fltoolkit_grading.names import match, platform
 
 # the column that names a student, in the files that these systems export and import
 LMS = {
@@ -71,7 +72,7 @@ def rows(master: Master, results: Iterable[Grade]) -> list[dict[str, Any]]:
 
 
 def write(master: Master, results: Sequence[Grade], out: str | Path) -> list[str]:
-    """Write gradebook.csv and .json, feedback/, summary.html and the sheet for hand grading.
+    """Write gradebook.csv and .json, feedback/ and its zip, summary.html, and by_hand.csv.
 
     Returns the names that have points in that sheet, or in changed.csv, but no submission.
 
@@ -80,7 +81,7 @@ def write(master: Master, results: Sequence[Grade], out: str | Path) -> list[str
     >>> write(Master("demo", {"cells": []}, ""), [Grade("ana", total=3.0)], out)
     []
     >>> sorted(path.name for path in out.iterdir())
-    ['feedback', 'gradebook.csv', 'gradebook.json', 'summary.html']
+    ['feedback', 'feedback.zip', 'gradebook.csv', 'gradebook.json', 'summary.html']
     """
     out = Path(out)
     (out / "feedback").mkdir(parents=True, exist_ok=True)
@@ -89,10 +90,26 @@ def write(master: Master, results: Sequence[Grade], out: str | Path) -> list[str
     table = rows(master, results)
     write_whole(out / "gradebook.json", json.dumps(table, indent=1))
     _write_csv(out / "gradebook.csv", list(table[0]) if table else ["student"], table)
-    for result in results:
-        write_whole(out / "feedback" / f"{result.student}.html", feedback(master, result))
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as pages:
+        for result in results:
+            page = feedback(master, result)
+            write_whole(out / "feedback" / f"{result.student}.html", page)
+            pages.writestr(zipfile.ZipInfo(_handed_back(result)), page)
+    write_whole(out / "feedback.zip", archive.getvalue())
     write_whole(out / "summary.html", _summary(master, results))
     return unknown
+
+
+def _handed_back(result: Grade) -> str:
+    """The name of a feedback page under which the LMS knows whose it is."""
+    found = platform(result.handed_in)
+    if found is None:
+        return f"{result.student}.html"
+    system, name, number, _ = found
+    if system == "moodle":
+        return f"{name}_{number}_assignsubmission_file_/feedback.html"
+    return f"{result.handed_in}.html"
 
 
 def _write_csv(
@@ -335,7 +352,7 @@ def fill_lms(
     Args:
         roster: the exported CSV. Its other columns and its order do not change.
         results: from `grade`. A student's name is that of the file; it is compared with the key
-            column, with full names, and with Moodle's numbers. Results that must be graded again
+            column, with full names, and with the LMS's numbers. Results that must be graded again
             are left out, and so are files that cannot be read.
         out: the file to write.
         system: ``"canvas"`` or ``"moodle"``.
@@ -367,7 +384,7 @@ def fill_lms(
         )
     totals = {r.student: r.total for r in results if not r.status.startswith((AGAIN, UNREAD))}
     handed = {r.student: r.handed_in for r in results if r.student in totals}
-    whose, empty = _whose(roster, lines, handed, key), []
+    whose, empty = _whose(roster, lines, handed, key, system), []
     for number, line in enumerate(lines):
         name = (line[key] or "").strip()
         if number in whose:
@@ -384,14 +401,20 @@ def fill_lms(
 
 
 def _whose(
-    roster: str | Path, lines: Sequence[dict[str, str]], handed: dict[str, str], key: str
+    roster: str | Path,
+    lines: Sequence[dict[str, str]],
+    handed: dict[str, str],
+    key: str,
+    system: str,
 ) -> dict[int, str]:
-    """The student of each line: by Moodle's number, by the key column, or by the full name."""
-    ids = {made[1]: who for who, name in handed.items() if (made := moodle(name))}
+    """The student of each line: by the LMS's number, by the key column, or by the full name."""
+    made = {who: found for who, name in handed.items() if (found := platform(name))}
+    ids = {number: who for who, (of, _, number, _) in made.items() if of == system}
+    numbered = "ID" if system == "canvas" else "Identifier"
     whose: dict[int, str] = {}
     columns: dict[int, list[str]] = {}
     for number, line in enumerate(lines):
-        identifier = (line.get("Identifier") or "").strip().split()[-1:]
+        identifier = (line.get(numbered) or "").strip().split()[-1:]
         if identifier and (who := ids.get(identifier[0])) is not None:
             whose[number] = who
             continue
@@ -400,7 +423,7 @@ def _whose(
         whole = [line.get("Full name") or "", f"{first} {last}" if first and last else ""]
         columns[number] = [name, name.split("@")[0], *whole]
     names = {
-        who: [who, *(moodle(name) or (name,))[:1]]
+        who: [who, made[who][1] if who in made else name]
         for who, name in handed.items()
         if who not in whose.values()
     }

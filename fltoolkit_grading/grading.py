@@ -305,11 +305,10 @@ def _undeserved(
 def _hollow(source: str) -> str:
     """Code whose functions do nothing and whose own names are None.
 
-    >>> print(_hollow("%time\\nbits = 8\\ndef f(x):\\n    return x"))
-    pass
-    bits = None
+    >>> print(_hollow("def f(x):\\n    return x\\nbits = 8"))
     def f(x):
         return None
+    bits = None
     """
     tree = ast.parse(without_magic(source))
     for node in ast.walk(tree):
@@ -379,9 +378,12 @@ def _run_all(
 
 
 def _numbers_of(student: str) -> set[int]:
-    """The numbers released for a name; Moodle and look-alikes may have added to it."""
+    """The numbers released for a name; platforms and look-alikes may have added to it."""
     bare = re.sub(r"~[0-9a-f]{4}$", "", student)  # the mark of a look-alike
-    return {own_numbers(name) for name in (bare, re.sub(r"_\d+$", "", bare)) if name.strip("_ .-")}
+    names = {bare, (short := re.sub(r"_\d+$", "", bare))}
+    # Canvas writes armana for Ana Arm
+    names |= {short[k:] + short[:k] for k in range(len(short)) if short != bare}
+    return {own_numbers(name) for name in names if name.strip("_ .-")}
 
 
 _SHOWN = (  # few names, since a student's code could say something by the choice of one
@@ -618,13 +620,14 @@ def _keep_seed(path: Path, name: str) -> int:
     return known[name]
 
 
-def write_whole(path: Path, text: str, *, private: bool = False) -> None:
+def write_whole(path: Path, text: str | bytes, *, private: bool = False) -> None:
     """Write a whole file or none, and nothing if this is in it already.
 
     What was in it before is there until the new text is on the disk. A ``private`` file is readable
     by its owner only; another one keeps its permissions.
     """
-    path, content = Path(os.path.realpath(path)), text.encode("utf-8", "replace")
+    path = Path(os.path.realpath(path))
+    content = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
     if path.exists() and not path.is_file():  # such as /dev/stdout
         path.write_bytes(content)
         return

@@ -19,6 +19,7 @@ Key = TypeVar("Key")  # what names belong to: a student, or a line of the roster
 _NOTEBOOK = re.compile(r"\.ipynb(\.\w+)?$", re.IGNORECASE)  # browsers append .txt or .json
 _ARCHIVE = re.compile(r"\.zip$", re.IGNORECASE)
 _MOODLE = re.compile(r"([^/]{1,150}?)_(\d{1,12})_assignsubmission_(?:file|onlinetext)(?:_.*)?$")
+_CANVAS = re.compile(r"([^/]{1,150}?)(?:_LATE)?_(\d{2,15})_(\d{2,15})_.+$")
 _DROPPINGS = (".", "__MACOSX")  # hidden files, and what a Mac puts into archives
 _BLANK = "\u115f\u1160\u2800"  # letters without ink, which Unicode does not count as controls
 
@@ -26,9 +27,9 @@ _BLANK = "\u115f\u1160\u2800"  # letters without ink, which Unicode does not cou
 def find_submissions(folder: str | Path) -> dict[str, Path]:
     """Students' files by name: ``NAME.ipynb``, or nbgrader's ``NAME/**/*.ipynb``.
 
-    Moodle's ``NAME_1234_assignsubmission_file_`` becomes NAME_1234. Of several notebooks in a
-    folder the newest counts, with a note; a zip stands for the newest notebook in it. Nothing that
-    was handed in is left out: a folder with no notebook or a picture is listed too, and gets a
+    Moodle's ``NAME_1234_assignsubmission_file_`` and Canvas's ``name_1234_56789_file.ipynb`` become
+    NAME_1234. Of several files from Canvas the last counts, of several notebooks in a folder the
+    newest, with a note; a zip stands for the newest notebook in it. Nothing that was handed in is left out: a folder with no notebook or a picture is listed too, and gets a
     status that says why it cannot be read. If two files could have the same name, a notebook
     has priority, then a name that needs no change. If two names differ only in case or in letters
     that look alike, both get an addition.
@@ -56,12 +57,13 @@ def find_submissions(folder: str | Path) -> dict[str, Path]:
         else:
             other = notebook is None
             name = name[: notebook.start()] if notebook else Path(name).stem
-        if found := moodle(name):
-            handed_in.append((other, False, "_".join(found), path))
+        if found := platform(name):
+            handed_in.append((other, False, "_".join(found[1:3]), path))
         else:
             handed_in.append((other, _safe(name) != name, name, path))
     if not handed_in:
         raise AssignmentError(f"{folder}: no submissions; expected NAME.ipynb or NAME/*.ipynb")
+    handed_in = _last_of_canvas(handed_in)
     alike = look_alikes(name for other, changed, name, _ in handed_in if not other and not changed)
     taken: dict[str, Path] = {}
     for other, changed, name, path in sorted(handed_in):
@@ -103,10 +105,30 @@ def _time_of(path: Path) -> tuple[float, str]:
         return -1.0, path.name
 
 
-def moodle(name: str) -> tuple[str, str] | None:
-    """The student's name and Moodle's number, from the name that Moodle gave to a file."""
-    found = _MOODLE.match(name)
-    return (found[1], found[2]) if found else None
+def platform(name: str) -> tuple[str, str, str, int] | None:
+    """What the name that an LMS gave to a file says: system, student's name, number, attachment.
+
+    >>> platform("Ana Arm_1234_assignsubmission_file_"), platform("armana_LATE_1234_56789_a-2")
+    (('moodle', 'Ana Arm', '1234', 0), ('canvas', 'armana', '1234', 56789))
+    """
+    if found := _MOODLE.match(name):
+        return "moodle", found[1], found[2], 0
+    found = _CANVAS.match(name)
+    return ("canvas", found[1], found[2], int(found[3])) if found else None
+
+
+def _last_of_canvas(
+    handed_in: list[tuple[bool, bool, str, Path]],
+) -> list[tuple[bool, bool, str, Path]]:
+    """Of several files of one student from Canvas the last notebook, or else the last file."""
+    last: dict[object, tuple[bool, bool, str, Path]] = {}
+    for entry in sorted(handed_in, key=lambda entry: (not entry[0], _attachment(entry[3]))):
+        last[entry[2] if _attachment(entry[3]) else entry] = entry
+    return list(last.values())
+
+
+def _attachment(path: Path) -> int:
+    return (platform(path.name) or ("", "", "", 0))[3]
 
 
 def handed_in_as(folder: str | Path, path: Path) -> str:
@@ -121,12 +143,17 @@ def name_notes(folder: str | Path, found: Mapping[str, Path]) -> dict[str, list[
     folder = Path(folder)
     names = {student: handed_in_as(folder, path) for student, path in found.items()}
     same, nearly = look_alikes(names.values()), look_alikes(names.values(), nearly=True)
+    made = {path.name: platform(path.name) for path in folder.iterdir()}
+    on_canvas = {name: of[2] for name, of in made.items() if of and of[3]}
     notes: dict[str, list[str]] = {}
     for student, name in names.items():
         notes[student] = []
         entry = folder / found[student].relative_to(folder).parts[0]
         if entry.is_dir() and found[student] != entry and len(_notebooks_in(entry)) > 1:
             notes[student].append(f"several notebooks: graded the newest, {found[student].name!r}")
+        same_person = [n for n in on_canvas if on_canvas[n] == on_canvas.get(entry.name)]
+        if len(same_person) > 1:
+            notes[student].append(f"{len(same_person)} files from Canvas: graded {entry.name!r}")
         if name != student:
             notes[student].append(f"handed in as {entry.name!r}")
         for other in same[name]:

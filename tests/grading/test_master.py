@@ -732,6 +732,69 @@ def test_moodles_folders_and_peoples_spelling_find_their_line(tmp_path, fill):
     assert given["Participant 1234"] == totals["Anna_Schmidt_1234"]
 
 
+def test_what_canvas_and_moodle_give_out_finds_its_way_back(tmp_path):
+    """From the names in a download to the column and the zip that are given back."""
+    handed_in = {
+        "canvas": {
+            "armana_90017_552301_1_splitnn-2.ipynb": 1,
+            "beeben_LATE_90018_552302_1_splitnn.ipynb": 2,
+            "clarkcem_90019_552310_1_splitnn.ipynb": 3,
+            "clarkcem_90019_552309_1_splitnn.ipynb": 0,  # an older attachment
+            "clarkcem_90019_552311_notes.pdf": 0,
+        },
+        "moodle": {
+            "Ana Arm_1234_assignsubmission_file_/1_splitnn.ipynb": 1,
+            "Ben Bee_1235_assignsubmission_file_1_splitnn.ipynb": 2,
+        },
+    }
+    rosters = {
+        "canvas": "Student,ID,SIS User ID,SIS Login ID,Section,A 1 (77)\n"
+        '    Points Possible,,,,,12\n"Arm, Ana",90017,s1,a@x.org,S,\n'
+        '"Bee, Ben",90018,s2,b@x.org,S,\n"Clark, Cem",90019,s3,c@x.org,S,\n',
+        "moodle": "Identifier,Full name,Email address,Status,Grade,Maximum Grade\n"
+        "Participant 1234,Ana Arm,a@x.org,Submitted for grading,,12.00\n"
+        "Participant 1235,Ben Bee,b@x.org,Submitted for grading,,12.00\n",
+    }
+    back = {
+        "canvas": [
+            "armana_90017_552301_1_splitnn-2.html",
+            "beeben_LATE_90018_552302_1_splitnn.html",
+            "clarkcem_90019_552310_1_splitnn.html",
+        ],
+        "moodle": [
+            "Ana Arm_1234_assignsubmission_file_/feedback.html",
+            "Ben Bee_1235_assignsubmission_file_/feedback.html",
+        ],
+    }
+    for system, names in handed_in.items():
+        inside, out = tmp_path / system / "in", tmp_path / system / "out"
+        for name, points in names.items():
+            (inside / name).parent.mkdir(parents=True, exist_ok=True)
+            (inside / name).write_text(str(points))
+        found = find_submissions(inside)
+        results = [
+            Grade(who, {"a1-step-weights": int(text)}, int(text), handed_in=name)
+            for who, text, name in (
+                (who, path.read_text(), handed_in_as(inside, path)) for who, path in found.items()
+            )
+        ]
+        gradebook.write(master_of(1), results, out)
+        with zipfile.ZipFile(out / "feedback.zip") as archive:
+            assert archive.namelist() == back[system]
+            assert f"{results[0].student}: 1 points" in archive.read(back[system][0]).decode()
+        roster, column = tmp_path / "roster.csv", {"canvas": "A 1 (77)", "moodle": "Grade"}[system]
+        roster.write_text(rosters[system])
+        about = {"system": system, "column": column}
+        assert gradebook.fill_lms(roster, results, tmp_path / "import.csv", **about) == ([], [])
+        lines = (tmp_path / "import.csv").read_text().splitlines()[-len(results) :]
+        given = [line.removesuffix(",12.00").rsplit(",", 1)[1] for line in lines]
+        assert given == [f"{number}" for number in range(1, len(results) + 1)]
+    assert own_numbers("Ana Arm") in grading._numbers_of("armana_90017")
+    canvas = tmp_path / "canvas" / "in"
+    notes = name_notes(canvas, find_submissions(canvas))
+    assert "3 files from Canvas: graded 'clarkcem_90019_552310_1_splitnn.ipynb'" in str(notes)
+
+
 def test_two_downloads_of_one_name_fit_nobody(fill):
     results = [Grade(f"kim_{n}", total=n, handed_in=f"kim ({n})") for n in (1, 2)]
     missing, unused, _ = fill("Student,SIS Login ID\nK,kim\n", results)
