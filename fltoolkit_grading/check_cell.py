@@ -16,8 +16,10 @@ This code runs in the student's process, and a student can change it. The only s
 process are the inputs of the hidden checks.
 """
 
+import ast
 import builtins
 import contextlib
+import dis
 import gc
 import os
 import random
@@ -47,6 +49,35 @@ def begin(space: dict[str, Any], answered: Iterable[str]) -> None:
     shell = space.get("get_ipython")
     _state.update(shell=shell() if shell is not None else None, out=sys.stdout)
     _state.update(filters=list(warnings.filters), deep=sys.getrecursionlimit())
+
+
+def define(source: str) -> None:
+    """Run what a cell of the student's own defines: imports, functions, classes, constants.
+
+    Names of the answers are left out, and so are constants with the name of a master's.
+
+    >>> space = {}
+    >>> begin(space, answered=["double"])
+    >>> define("import math\\ndef half(x): return x / 2\\ndouble = half\\nBITS = 2**8\\nprint(1)")
+    >>> sorted(name for name in space if name[0] != "_")
+    ['BITS', 'half', 'math']
+    """
+    for line in ast.parse(_plain(source)).body:
+        constant = isinstance(line, ast.Assign | ast.AnnAssign)
+        if not constant and not isinstance(line, _DEFINES):
+            continue
+        if constant and any(isinstance(part, ast.Call) for part in ast.walk(line)):
+            continue
+        code = compile(ast.Module([line], []), "<a cell of your own>", "exec")
+        stored = {step.argval for step in dis.get_instructions(code) if "STORE" in step.opname}
+        if not stored & (_state["answered"] | (_state["names"].keys() if constant else set())):
+            try:
+                exec(code, _state["space"])
+            except Exception as error:  # the other names are still defined
+                print(f"line {line.lineno} stopped with {type(error).__name__}: {error}")
+
+
+_DEFINES = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 def open_check(source: str, name: str) -> None:
@@ -144,12 +175,14 @@ def _names() -> dict[str, Any]:
 
 
 def _compiled(source: str, name: str) -> Any:
-    shell = _state["shell"]
-    if shell is not None:
-        source = shell.transform_cell(source)  # such as %pip
-    else:
-        source = re.sub(r"^([ \t]*)[%!].*", r"\1pass", source, flags=re.MULTILINE)
-    return compile(source, f"<{name}>", "exec")
+    return compile(_plain(source), f"<{name}>", "exec")
+
+
+def _plain(source: str) -> str:
+    """A cell as plain Python, without IPython's commands such as %pip."""
+    if _state["shell"] is not None:
+        return str(_state["shell"].transform_cell(source))
+    return re.sub(r"^([ \t]*)[%!].*", r"\1pass", source, flags=re.MULTILINE)
 
 
 def _defaults(seed: int) -> None:

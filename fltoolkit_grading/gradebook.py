@@ -17,7 +17,7 @@ from typing import Any
 
 from fltoolkit_grading.grading import AGAIN, UNFENCED, UNREAD, Grade, write_whole
 from fltoolkit_grading.looks import alike
-from fltoolkit_grading.master import Exercise, Master, kind_of, release
+from fltoolkit_grading.master import OWN, Exercise, Master, kind_of, release
 from fltoolkit_grading.names import match, platform
 
 # the column that names a student, in the files that these systems export and import
@@ -257,8 +257,8 @@ def feedback(master: Master, result: Grade) -> str:
     lines += [f"Note: {note}." for note in result.notes if note.startswith(_FOR_STUDENTS)]
     page = [f"<title>{head}</title>{_STYLE}<h1>{head}</h1>"]
     page += [f"<p>{html.escape(line)}</p>" for line in lines]
-    for cell in release(master)["cells"]:
-        name, kind = cell["id"], kind_of(cell)
+    cells = [(name, "answer") for name in result.answers if name.startswith(OWN)]
+    for name, kind in [*cells, *((c["id"], kind_of(c)) for c in release(master)["cells"])]:
         if kind in ("answer", "question"):
             answer = html.escape(result.answers.get(name, ""))
             page.append(f"<h3>{html.escape(name)}</h3><pre>{answer}</pre>")

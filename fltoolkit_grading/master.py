@@ -40,6 +40,7 @@ NotebookJSON = dict[str, Any]
 MAX_ANSWER = 200_000  # characters
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 HIDDEN_BEGIN, HIDDEN_END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
+OWN = "own cell"  # answers of this name, with a number, are no cells of the master
 BEFORE = "before-"  # the ids of added cells begin so
 # the module check_cell, without a name for it in the student's namespace
 CHECK_CELL = "__import__('fltoolkit_grading.check_cell').check_cell"
@@ -352,7 +353,7 @@ def assemble(
     Args:
         master: all cells except the answers come from here.
         answers: source by cell id; the cell of a missing answer is empty. None means the master's
-            own answers.
+            own answers. What cells of the student's own define is run before the first answer.
         seed: the secret seed; each check gets a number made from it as ``SEED``.
         expected: the expected output of the hidden checks, by cell id, which nbval compares.
         in_place: leave the hidden checks at their places. This is for an answer that ends the
@@ -363,6 +364,11 @@ def assemble(
     answered = set().union(*map(names_defined, theirs))
     begin = f"{CHECK_CELL}.begin(globals(), {sorted(answered)!r})"
     cells = [_cell(f"{BEFORE}begin", begin)]
+    own = [
+        _cell(name, f"{CHECK_CELL}.define({source!r})")
+        for name, source in (answers or {}).items()
+        if name.startswith(OWN)
+    ]
     last = [_cell(f"{BEFORE}checks", f"{CHECK_CELL}.restore()")]
     for cell in master.cells:
         if cell["cell_type"] != "code":
@@ -377,6 +383,7 @@ def assemble(
                 cells.append(_cell(f"{BEFORE}{name}", f"{CHECK_CELL}.keep({name!r})"))
         elif kind == "answer":
             source = source if answers is None else answers.get(name, "")
+            cells, own = cells + own, []
             cells.append(_cell(name, without_markers(source)))
         else:
             source = _with_numbers(source, numbers)
@@ -407,7 +414,8 @@ def _seed_of(seed: int, cell: str) -> int:
 def collect(master: Master, notebook: NotebookJSON | None, problem: str = "") -> Submission:
     """Take the answers out of a submission by cell id, and note what is unusual.
 
-    Only the source of answer and question cells is taken. If ids were lost (Colab saves an older
+    Only the source of answer and question cells is taken, and of code cells that the student has
+    added, since they may define what an answer uses. If ids were lost (Colab saves an older
     format), nbgrader's ``grade_id`` finds the cell. Of two cells with the same id the first
     counts.
     """
@@ -447,9 +455,12 @@ def collect(master: Master, notebook: NotebookJSON | None, problem: str = "") ->
             answers[name] = text if len(text) <= MAX_ANSWER else ""
     known = {id(cell) for cell in found.values()}
     own = [cell for cell in cells if id(cell) not in known and _id(cell) not in wanted]
-    released_code = sum(c["cell_type"] == "code" and not kind_of(c) for c in master.cells)
-    if sum(cell.get("cell_type") == "code" for cell in own) > released_code:
-        notes.append("cells of their own are not run: answers belong into the answer cells")
+    ours = {text_of(cell) for cell in released["cells"]}
+    extra = [text_of(cell) for cell in own if cell.get("cell_type") == "code"]
+    if extra := [text for text in extra if text.strip() and text not in ours]:
+        notes.append("cells of their own: only imports, functions, classes, constants are run")
+        if sum(map(len, extra)) <= MAX_ANSWER:
+            answers |= {f"{OWN} {n}": text for n, text in enumerate(extra[:100], 1)}
     if not is_python(metadata):
         notes.append("wrong kernel in the file: run with Python all the same")
     if (size := size_of([c.get("outputs") for c in cells])) > 5_000_000:
@@ -528,9 +539,9 @@ def _notes_on(
 def check_notebook(path: str | Path) -> list[str]:
     """Run a student's notebook on this machine as the grader will, and list what is missing.
 
-    Only the released cells are run, in the released order, without cells that the student has
-    added, each for two minutes at most. Hidden checks are not known here. Returns a list of
-    sentences; it is empty if no problem was found.
+    Only the released cells are run, each for two minutes at most, in the released order; and of
+    cells that the student has added, what they define. Hidden checks are not known here.
+    Returns a list of sentences; it is empty if no problem was found.
     """
     notebook, problem = read_submission(Path(path))
     if notebook is None:
@@ -548,7 +559,15 @@ def check_notebook(path: str | Path) -> list[str]:
     cells = [{**c, "id": _id(c) or _grade_id(c) or f"cell {n}"} for n, c in enumerate(cells)]
     wanted = [_id(cell) for cell in cells] if lost else about["cells"]
     kept = [cell for cell in cells if _id(cell) in wanted]
-    run = nbformat.from_dict({**notebook, "nbformat_minor": 5, "cells": copy.deepcopy(kept)})
+    own = [text_of(c) for c in cells if c["cell_type"] == "code" and c not in kept]
+    begin = f"{CHECK_CELL}.begin(globals(), [])"
+    define = [
+        _cell(f"{OWN} {n}", f"{begin}\n{CHECK_CELL}.define({text!r})")
+        for n, text in enumerate(own, 1)
+    ]
+    place = next((n for n, cell in enumerate(kept) if kind_of(cell) == "answer"), 0)
+    run = [*kept[:place], *define, *kept[place:]]
+    run = nbformat.from_dict({**notebook, "nbformat_minor": 5, "cells": copy.deepcopy(run)})
     client = NotebookClient(run, timeout=120, allow_errors=True, kernel_name="python3")
     client.execute(stderr=subprocess.DEVNULL)  # its kernel warns of what does not concern anybody
     problems = [problem for cell in run.cells for problem in _stopped(cell)]
@@ -575,9 +594,6 @@ def _misplaced(
             f"is answer {name!r} split? Code in a second cell after it will not run: join the two "
             "cells"
         )
-    own = [c for c in cells if c["cell_type"] == "code" and c not in kept]
-    if any(text_of(cell).strip() for cell in own):
-        yield f"{len(own)} code cells of your own will not run: move their code into answer cells"
 
 
 def _stopped(cell: Any) -> Iterator[str]:

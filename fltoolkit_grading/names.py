@@ -29,8 +29,9 @@ def find_submissions(folder: str | Path) -> dict[str, Path]:
 
     Moodle's ``NAME_1234_assignsubmission_file_`` and Canvas's ``name_1234_56789_file.ipynb`` become
     NAME_1234. Of several files from Canvas the last counts, of several notebooks in a folder the
-    newest, with a note; a zip stands for the newest notebook in it. Nothing that was handed in is left out: a folder with no notebook or a picture is listed too, and gets a
-    status that says why it cannot be read. If two files could have the same name, a notebook
+    newest, with a note; a zip stands for the newest notebook in it. Nothing that was handed in
+    is left out: a folder with no notebook or a picture is listed too, and gets a status that
+    says why it cannot be read. If two files could have the same name, a notebook
     has priority, then a name that needs no change. If two names differ only in case or in letters
     that look alike, both get an addition.
 

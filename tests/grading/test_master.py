@@ -852,6 +852,39 @@ def test_answers_that_are_alike_are_pointed_out_with_care(tmp_path):
     assert "ben" not in (tmp_path / "feedback" / "ana.html").read_text()
 
 
+def test_a_helper_in_a_cell_of_their_own_costs_no_points(tmp_path):
+    """Wherever the cell stands; what it calls is not run, and it defines no answer."""
+    master = master_of(1)
+    answers = solutions(master)
+    helper = "import math as m\nN = 2**0\nprint(affordable_steps(1, 1, 1))\n"
+    helper += "def size(*shape):\n    return len(flt.pack({'h': torch.zeros(*shape)}))\n"
+    helper += "epoch_bill = affordable_steps = None\nSEED = 9\nclass Late(Unknown): pass"
+    answers["a1-affordable-steps"] = (
+        "def affordable_steps(budget, batch_size, cut):\n"
+        "    return m.floor(budget // (2 * N * size(batch_size, cut)))"
+    )
+    notebook = assignment.release(master)
+    for cell in notebook["cells"]:
+        cell["source"] = answers.get(cell["id"], cell["source"])
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    notebook["cells"] += [
+        cell | {"id": f"mine{n}", "source": x} for n, x in enumerate(["]", helper])
+    ]
+    found = collect(master, notebook)
+    assert "cells of their own: only imports" in str(found.notes)
+    assert lost(master, found.answers, 5) == set()
+    said = play(assemble(master, found.answers, 5))
+    assert said["own cell 2"] == "line 8 stopped with NameError: name 'Unknown' is not defined\n"
+    page = gradebook.feedback(
+        master, Grade("ana", answers=found.answers, output=said | {"own cell 1": ""})
+    )
+    assert "def size(*shape)" in page
+    assert "NameError" in page
+    (tmp_path / "mine.ipynb").write_text(json.dumps(notebook))
+    problems = assignment.check_notebook(tmp_path / "mine.ipynb")
+    assert not [p for p in problems if "own" not in p and "question" not in p]
+
+
 def test_nothing_is_shown_that_was_printed_after_a_hidden_check():
     """In the order in which the cells run, all that the feedback shows comes first."""
     for number in NUMBERS:
