@@ -29,6 +29,8 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
+STEP = re.compile(r"^### ([\d.]+) points?: (.+)$", re.MULTILINE)
+"""The line before a step of a hidden check that has points of its own."""
 _state: dict[str, Any] = {}
 
 
@@ -131,6 +133,8 @@ def restore() -> None:
 def hidden(source: str, name: str, seed: int, mark: str) -> None:
     """Run a hidden check. Its prints are written between marks; its own names are forgotten.
 
+    A step that fails does not stop the next one; a form feed is between their prints.
+
     >>> begin({"double": lambda x: 2 * x}, answered=["double"])
     >>> hidden("print(double(SEED))", "check", seed=21, mark="m")
     <m>42
@@ -154,11 +158,20 @@ def hidden(source: str, name: str, seed: int, mark: str) -> None:
             file.write(text)
 
     own = {**names, "SEED": seed, "print": say}
+    errors = []
     try:
-        exec(_compiled(source, name), own)
+        for number, step in enumerate(STEP.split(source)[::3]):
+            if number:
+                say("\f", end="")
+            try:
+                exec(_compiled(step, name), own)
+            except Exception as error:
+                errors.append(error)
     finally:
         sys.stdout = out
         out.flush()
+    if errors:
+        raise errors[0]
 
 
 def _names() -> dict[str, Any]:

@@ -36,6 +36,7 @@ _FOR_STUDENTS = (  # notes that begin like this are for the student, others for 
     "wrong kernel",
     "edited check",
     "changed by hand",
+    "a syntax error",
     UNFENCED,
 )
 LATE = "late"
@@ -276,6 +277,8 @@ def _verdict(task: Exercise, result: Grade) -> str:
     missed = f" {task.hint}" if points < task.points and task.hint else ""
     output = result.output.get(task.id, "")
     error = f" It stopped with {output}." if output and points < task.points else ""
+    if points < task.points and (steps := result.missed.get(task.id)):
+        missed = f" Not right: {'; '.join(steps)}.{missed}"
     return f"{task.title}: {points:g} of {task.points:g} points.{error}{missed}"
 
 

@@ -18,6 +18,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import platform
 import re
 import secrets
 import shutil
@@ -111,6 +112,7 @@ class Grade:
     memory: int = 0  # bytes of the largest process
     answers: dict[str, str] = field(default_factory=dict)
     output: dict[str, str] = field(default_factory=dict)  # errors and prints, not of hidden checks
+    missed: dict[str, list[str]] = field(default_factory=dict)  # steps of a task, by their names
     handed_in: str = ""  # the name of the file or folder that was handed in
     key: str = ""  # a secret hash of submission, master and seed; also the submission's own seed
 
@@ -297,7 +299,8 @@ def _undeserved(
         run = _run(assemble(master, answers, seed, expected), marks, limits)
         if run.status.startswith(AGAIN):
             raise AssignmentError(f"master {master.name}: {run.status}")
-        given = [name for name in marks if run.cells.get(name, {}).get("passed")]
+        events = {name: run.cells.get(name, {}) for name in marks}
+        given = [n for n, e in events.items() if e.get("passed") or any(e.get("steps", [])[1:])]
         found += [f"{name!r} gives its points to {about}" for name in given]
     return found
 
@@ -351,8 +354,14 @@ def grade_one(
         run.status = again[-1]
     else:
         for task in master.tasks:
-            if task.id in result.points and points.cells.get(task.id, {}).get("passed"):
+            event = points.cells.get(task.id, {})
+            if task.id in result.points and event.get("passed"):
                 result.points[task.id] = task.points
+            elif task.steps:  # what comes before the first step has no points
+                right = [*event.get("steps", [])[1:], *(False for _ in task.steps)]
+                steps = list(zip(task.steps, right, strict=False))
+                result.points[task.id] = sum(given for (given, _), ok in steps if ok)
+                result.missed[task.id] = [what for (_, what), ok in steps if not ok]
     result.output = _shown(run, points, marks)
     result.total = sum(result.points.values())
     result.status, result.memory, result.cpu_seconds = run.status, run.memory, run.cpu_seconds
@@ -578,6 +587,8 @@ def _unusual(event: dict[str, Any], hidden: bool) -> Iterator[str]:
         yield f"{where}{TIME_UP}: {event['cell']}"
     if event["flood"]:
         yield f"{where}flood of output, dropped: {event['cell']}"
+    if not hidden and event["error"].startswith(("SyntaxError", "IndentationError")):
+        yield f"a syntax error in {event['cell']}: graded with Python {platform.python_version()}"
     for name in ("MemoryError", "SystemExit", "File too large"):
         if name in event["error"]:
             yield f"{where}{name}: {event['cell']}"

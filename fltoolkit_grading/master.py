@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fltoolkit_grading.check_cell import STEP
 from fltoolkit_grading.reading import (
     has_marker,
     is_python,
@@ -74,6 +75,7 @@ class Exercise:
     manual: bool  # True for a question that a person grades
     title: str
     hint: str  # shown in the feedback of students who missed points
+    steps: tuple[tuple[float, str], ...] = ()  # points and name of each step of a hidden check
 
 
 @dataclass(frozen=True)
@@ -109,9 +111,8 @@ class Master:
                 ours = cell["metadata"].get("fltoolkit", {})
                 points = cell["metadata"]["nbgrader"]["points"]
                 title = ours.get("title", cell["id"])
-                found.append(
-                    Exercise(cell["id"], points, kind == "question", title, ours.get("hint", ""))
-                )
+                about = (cell["id"], points, kind == "question", title, ours.get("hint", ""))
+                found.append(Exercise(*about, steps=_steps_of(cell)))
         return found
 
 
@@ -133,6 +134,10 @@ def kind_of(cell: dict[str, Any]) -> str:
     if about.get("solution"):
         return "question" if about.get("grade") else "answer"
     return "hidden" if about.get("grade") else "check"
+
+
+def _steps_of(cell: dict[str, Any]) -> tuple[tuple[float, str], ...]:
+    return tuple((float(points), what.strip()) for points, what in STEP.findall(text_of(cell)))
 
 
 def text_of(cell: dict[str, Any]) -> str:
@@ -217,6 +222,8 @@ def _wrong_in(cell: dict[str, Any]) -> Iterator[str]:
         points = cell["metadata"]["nbgrader"].get("points")
         if not isinstance(points, int | float) or not points > 0:
             yield f"{kind} {name!r}: points={points!r}, a number above 0"
+        elif (steps := _steps_of(cell)) and sum(each for each, _ in steps) != points:
+            yield f"hidden {name!r}: points={points:g}, and its steps have other points in all"
     if kind and cell["metadata"]["nbgrader"].get("grade_id") != name:
         yield f"{kind} {name!r}: its grade_id must be its id"
 

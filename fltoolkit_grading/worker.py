@@ -332,6 +332,8 @@ class Plugin:
         """The report on one cell; for a hidden check, with a mark, the text between its marks."""
         kernel, mark = item.parent.kernel, self.job["marks"].get(item.cell.id)
         text = printed(item.test_outputs or [])
+        said = text if mark is None else spoken(text, mark)
+        steps = zip(printed(item.cell.outputs).split("\f"), said.split("\f"), strict=False)
         error = kernel.error
         if call.excinfo is not None and not error:
             error = str(call.excinfo.value)[:500]
@@ -340,7 +342,8 @@ class Plugin:
             "cell": item.cell.id,
             "passed": report.passed,
             "error": TIME_UP if item.parent.timed_out else error,
-            "text": text if mark is None else spoken(text, mark),
+            "text": said,
+            "steps": [same_output(*step) for step in steps if mark is not None],
             "flood": kernel.kept > self.job["output"],
             "seconds": round(call.duration, 3),
         }

@@ -250,6 +250,40 @@ def test_a_master_is_tried_before_anybody_gets_it(check, said, cheap, tmp_path, 
         assert assignment_cli.main([*grade, "--out", str(tmp_path / "out")]) == 2
 
 
+def test_a_step_of_a_hidden_check_has_points_of_its_own(tmp_path, monkeypatch):
+    """One kind of number is right, the other one stops; then the whole answer is no Python."""
+    monkeypatch.setattr(grading, "PATIENCE", 50)
+    check = "n = SEED\n### 1 point: text\nprint(double(str(n)))\n"
+    check += "### 2 points: numbers\nprint(double(n))"
+    notebook, path = small_master(check), tmp_path / "m.ipynb"
+    path.write_text(json.dumps(notebook))
+    master = load_master(path)
+    limits = grading.Limits(fenced=False)
+    expected = grading.expected_outputs(master, [5], limits=limits)[5]
+    answers = (
+        "def double(x):\n    return x + str(x)",
+        "def double(x):\n    return x + (0 - -x)",
+        "def (",
+    )
+    told = {}
+    for answer, points in zip(answers, (1, 2, 0), strict=True):
+        mine = assignment.release(master)
+        mine["cells"][0]["source"] = answer
+        (tmp_path / "ana.ipynb").write_text(json.dumps(mine))
+        result = grading.grade_one(
+            "ana", tmp_path / "ana.ipynb", master, 5, expected, limits=limits
+        )
+        assert result.points == {"hidden": points}
+        told[points] = gradebook.feedback(master, result)
+    assert "1 of 3 points. It stopped with TypeError. Not right: numbers." in told[1]
+    assert "Not right: text." in told[2]
+    assert f"a syntax error in answer: graded with Python {sys.version.split()[0]}" in told[0]
+    notebook["cells"][2]["metadata"]["nbgrader"]["points"] = 4
+    path.write_text(json.dumps(notebook))
+    with pytest.raises(AssignmentError, match="its steps have other points"):
+        load_master(path)
+
+
 def test_collect_takes_nothing_but_answers():
     master = master_of(1)
     notebook = assignment.release(master)
