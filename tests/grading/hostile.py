@@ -273,7 +273,10 @@ def _untidy(desk: Desk) -> bytes:
         + desk.solutions[BILL].replace("    up = down", "    print(1)\n    up = down"),
         money=desk.solutions[MONEY] + "\nimport sys, io\nsys.stdout = io.StringIO()",
     )
-    cells = [*notebook["cells"], {**notebook["cells"][2], "id": "mine", "metadata": {}}]
+    cells = [
+        *notebook["cells"],
+        {**notebook["cells"][2], "id": "mine", "source": "x = 1", "metadata": {}},
+    ]
     for cell in cells:
         cell.pop("id")  # as in Colab, which saves ids in the metadata and an older version
         if kind_of(cell) == "check":
