@@ -64,6 +64,8 @@ class SyftChannel(Channel):
     ):
         super().__init__(codecs)
         self.sites = {site.name: site for site in sites}
+        if not (timeout >= 0 and poll >= 0):
+            raise ValueError(f"timeout={timeout}, poll={poll}: give seconds, 0 or more")
         self.timeout, self.poll = timeout, poll
         self.transport: list[int] = []  # bytes on the Drive, one number for each of `transfers`
         self._agreed = run is not None
