@@ -380,9 +380,9 @@ def test_packages_are_covered_by_every_path_to_them(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "link"))
     roots = [tmp_path / "link", os.path.realpath(sys.prefix), "", "/usr", "/usr/local"]
     places = [f"{root}/lib*/python3*/*-packages/*" for root in roots]
-    code = f"import glob; print(*sum(map(glob.glob, {places}), []))"
+    code = f"import glob; print(*sum(map(glob.glob, {places}), []), sep='\\n')"
     program = fence.start([*PYTHON, code], packages=["numpy"])
-    found = program.stdout.read().decode().split()
+    found = program.stdout.read().decode().splitlines()
     assert {os.path.basename(path) for path in found} <= {"numpy"}
     assert any(path.startswith(str(tmp_path)) for path in found)
     assert fence.start([*PYTHON, code]).stdout.read().count(b"-packages/") > len(found)
