@@ -34,7 +34,7 @@ def bits_in_use(*, per_value: float) -> Answer:
         hints=[
             (lambda a: a == 32, "Then a value would take 8 bits."),
             (lambda a: round(a) == 4, "That is how many are not in use."),
-            (near(per_value, 0.01), "Those are the bits per value. What share of them are 8?"),
+            (near(per_value, 0.01), "Those are the bits per value. Which share is the code?"),
         ],
     )
 
