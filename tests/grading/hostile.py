@@ -288,10 +288,13 @@ def _untidy(desk: Desk) -> bytes:
 
 
 def _as_colab(desk: Desk) -> bytes:
-    """Right answers with what every user of Colab writes above them."""
+    """Right answers with what every user of Colab writes above them.
+
+    Installing would take 3.4 seconds of processor time, and a cell may take 4 in these tests.
+    """
     above = (
         "!nvidia-smi\n",
-        "%pip install -q numpy\nfiles = !ls\n!echo $files\n",
+        "%pip --version\nfiles = !ls\n!echo $files\n",
         "from google.colab import drive, files as uploads\nimport google.colab.output\n"
         "drive.mount('/content/drive')\nuploads.upload().items()\n",
     )
