@@ -191,7 +191,10 @@ def _grade(args: argparse.Namespace) -> int:
     if any(task.manual for task in master.tasks):
         say(f"open questions: write points into {args.out}/by_hand.csv and run this again")
     if unknown:
-        say(f"! in by_hand.csv or changed.csv of {args.out}, without a submission:", *unknown)
+        say(
+            f"! in by_hand.csv, changed.csv or late.csv of {args.out}, without a submission:",
+            *unknown,
+        )
     return 0
 
 
@@ -238,7 +241,8 @@ def _lms(args: argparse.Namespace) -> int:
         for why in (grading.AGAIN, grading.UNREAD)
     )
     graded = [row for row in table if row["student"] not in (*again, *unread)]
-    known = {"student", "total", "maximum", "status", "notes", "seconds", "memory_MB", "handed_in"}
+    known = {"student", gradebook.LATE, "total", "maximum", "status", "notes", "seconds"}
+    known |= {"memory_MB", "handed_in"}
     waiting = {}
     for name in [name for name in (table[0] if table else ()) if name not in known]:
         if count := sum(row[name] == "" and _wrote(row, name) for row in graded):

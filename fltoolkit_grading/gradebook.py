@@ -9,9 +9,11 @@ import csv
 import html
 import io
 import json
+import math
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +38,13 @@ _FOR_STUDENTS = (  # notes that begin like this are for the student, others for 
     "wrong kernel",
     "edited check",
     "changed by hand",
+    "late:",
     "a syntax error",
     UNFENCED,
 )
 LATE = "late"
 """Written in place of a task: points that are taken off the total, a number below 0."""
+TIMES = ("handed in", "Last modified (submission)")  # the column of times, here and in Moodle
 _STYLE = """<meta charset="utf-8"><style>
 body{font:16px/1.5 system-ui,sans-serif;max-width:48em;margin:2em auto;padding:0 1em}
 pre{background:#f4f4f4;padding:.6em;overflow-x:auto;white-space:pre-wrap}
@@ -51,9 +55,9 @@ table{border-collapse:collapse}td,th{padding:.2em .8em;border-bottom:1px solid #
 def rows(master: Master, results: Iterable[Grade]) -> list[dict[str, Any]]:
     """The rows of the gradebook, one for each student.
 
-    A row holds the student, the points of each task, total, maximum, status, notes, seconds,
-    memory, and the name of the file. A question that has not been graded yet is an empty cell; its
-    points are part of ``maximum``.
+    A row holds the student, the points of each task and those for lateness, total, maximum,
+    status, notes, seconds, memory, and the name of the file. A question that has not been graded
+    yet is an empty cell; its points are part of ``maximum``.
 
     >>> row = rows(Master("demo", {"cells": []}, ""), [Grade("ana", total=3.0)])[0]
     >>> row["student"], row["total"], row["status"]
@@ -64,7 +68,12 @@ def rows(master: Master, results: Iterable[Grade]) -> list[dict[str, Any]]:
     for result in results:
         row: dict[str, Any] = {"student": result.student}
         row |= {task.id: result.points.get(task.id, "") for task in master.tasks}
-        row |= {"total": result.total, "maximum": maximum, "status": result.status}
+        row |= {
+            LATE: result.late,
+            "total": result.total,
+            "maximum": maximum,
+            "status": result.status,
+        }
         row["notes"] = "; ".join(result.notes)
         row |= {"seconds": result.seconds, "memory_MB": round(result.memory / 1e6)}
         row["handed_in"] = result.handed_in
@@ -75,7 +84,7 @@ def rows(master: Master, results: Iterable[Grade]) -> list[dict[str, Any]]:
 def write(master: Master, results: Sequence[Grade], out: str | Path) -> list[str]:
     """Write gradebook.csv and .json, feedback/ and its zip, summary.html, and by_hand.csv.
 
-    Returns the names that have points in that sheet, or in changed.csv, but no submission.
+    Returns the names in that sheet, in changed.csv or in late.csv that have no submission.
 
     >>> import tempfile
     >>> out = Path(tempfile.mkdtemp())
@@ -87,6 +96,7 @@ def write(master: Master, results: Sequence[Grade], out: str | Path) -> list[str
     out = Path(out)
     (out / "feedback").mkdir(parents=True, exist_ok=True)
     unknown = add_manual(master, results, out / "by_hand.csv")
+    unknown += take_off_late(master, results, out)
     unknown += overrule(master, results, out / "changed.csv")
     table = rows(master, results)
     write_whole(out / "gradebook.json", json.dumps(table, indent=1))
@@ -184,14 +194,13 @@ def overrule(master: Master, results: Iterable[Grade], path: Path) -> list[str]:
 
     Each line has a ``student``, a ``task`` (its id in the gradebook), the ``points`` and a
     ``reason``, which the student's feedback shows. With the task "late" the points, below 0, are
-    taken off the total, which does not sink below 0. The file is only read. Raises ValueError for a
-    line that cannot be right. Returns the names that are not among ``results``.
+    taken off the total in place of what late.csv takes. The file is only read. Raises ValueError
+    for a line that cannot be right. Returns the names that are not among ``results``.
     """
     if not path.exists():
         return []
     tasks, there = {task.id: task for task in master.tasks}, {r.student: r for r in results}
     tasks[LATE] = Exercise(LATE, 1e9, True, LATE, "")
-    off = dict.fromkeys(there, 0.0)
     unknown = set()
     for row in _read_csv(path, "student")[1]:
         line = {name: _unplain(cell).strip() for name, cell in row.items()}
@@ -208,12 +217,102 @@ def overrule(master: Master, results: Iterable[Grade], path: Path) -> list[str]:
             unknown |= {who} - {""}
             continue
         if name == LATE:
-            off[who] -= _points(given.removeprefix("-"), tasks[LATE], where)
+            there[who].late = -_points(given.removeprefix("-"), tasks[LATE], where)
+            there[who].notes[:] = [n for n in there[who].notes if not n.startswith("late:")]
         else:
             there[who].points[name] = _points(given, tasks[name], where)
         there[who].notes.append(f"changed by hand: {tasks[name].title}, {given} points ({reason})")
-        there[who].total = max(sum(there[who].points.values()) + off[who], 0.0)
+        there[who].total = _total(there[who])
     return sorted(unknown)
+
+
+def _total(result: Grade) -> float:
+    """All points, without those for lateness; never below 0."""
+    return max(sum(result.points.values()) + result.late, 0.0)
+
+
+def take_off_late(master: Master, results: Iterable[Grade], out: Path) -> list[str]:
+    """Take points off what was handed in after the deadline in ``out/late.csv``, if it is there.
+
+    The line without a ``student`` is for everybody: ``due`` (2026-10-05 23:59), what is taken off
+    ``per day`` begun (1.5 points, or 10% of all points), and ``grace minutes`` that cost nothing. A
+    line with a student replaces what is filled in it. The time is that in ``out/times.csv``, and
+    otherwise that of the file, unless a platform named it: then the file has the time of the
+    download. Raises ValueError for what cannot be read. Returns names that are not in ``results``.
+    """
+    if not (path := out / "late.csv").exists():
+        return []
+    header, lines, _ = _read_csv(path, "student")
+    if lost := {"due", "per day", "grace minutes"}.difference(header):
+        raise ValueError(f"{path}: no column {', '.join(sorted(lost))}; its header is {header}")
+    rules = {line["student"].strip(): {k: v.strip() for k, v in line.items()} for line in lines}
+    if not (everybody := rules.pop("", {})).get("due"):
+        raise ValueError(f"{path}: the deadline is in a line without a student; there is none")
+    known = _times(out / "times.csv", results := list(results))
+    for result in results:
+        if result.status.startswith((AGAIN, UNREAD)):
+            continue
+        own = {k: v for k, v in rules.pop(result.student, {}).items() if v}
+        due, rate, grace = _rule(everybody | own, master, path)
+        made, came = platform(result.handed_in), known.get(result.student)
+        if came is None and made is None:
+            came = datetime.fromtimestamp(result.saved)
+        if came is None:
+            if made and (made[0] == "moodle" or "_LATE_" in result.handed_in):
+                result.notes.append("worth a look: when it came is not known, write it: times.csv")
+        elif came > due + grace:
+            days = math.ceil((came - due) / timedelta(days=1))
+            result.late, when = -days * rate, f"{came:%Y-%m-%d %H:%M}, due {due:%Y-%m-%d %H:%M}"
+            result.notes.append(f"late: {when}, days begun: {days}, {result.late:g} points")
+            result.total = _total(result)
+    return sorted(rules)
+
+
+def _rule(line: dict[str, str], master: Master, path: Path) -> tuple[datetime, float, timedelta]:
+    """The deadline, the points that each day costs, and the grace of a line."""
+    each, most = line["per day"], sum(task.points for task in master.tasks)
+    scale = most / 100 if each.endswith("%") else 1.0
+    try:
+        rate, grace = (
+            float(x.replace(",", ".")) for x in (each.rstrip("% "), line["grace minutes"] or "0")
+        )
+    except ValueError:
+        rate = grace = -1.0
+    if not (0 <= rate * scale <= most and 0 <= grace < 1e6):
+        raise ValueError(
+            f"{path}: per day={each!r}, grace minutes={line['grace minutes']!r}: write points such "
+            f"as 1.5, or 10%, at most {most:g} points, and a number of minutes"
+        )
+    return _moment(line["due"], path), rate * scale, timedelta(minutes=grace)
+
+
+def _times(path: Path, results: Sequence[Grade]) -> dict[str, datetime]:
+    """When each student has handed in, from a platform's table or one of the instructor's."""
+    if not path.exists():
+        return {}
+    header, lines, _ = _read_csv(path)
+    column = next((name for name in TIMES if name in header), None)
+    names = ("student", *LMS["moodle"], *LMS["canvas"])
+    key = next((name for name in names if name in header), None)
+    if column is None or key is None:
+        raise ValueError(f"{path}: its header is {header}; it needs one of {names} and of {TIMES}")
+    handed = {result.student: result.handed_in for result in results}
+    system = "moodle" if "Identifier" in header else "canvas"
+    whose = _whose(path, lines, handed, key, system)
+    said = {who: lines[number][column].strip() for number, who in whose.items()}
+    return {who: _moment(text, path) for who, text in said.items() if text not in ("", "-")}
+
+
+def _moment(text: str, path: Path) -> datetime:
+    """A time as ISO 8601 or as Moodle writes it in English, as the time of this machine."""
+    for form in ("%A, %d %B %Y, %I:%M %p", "%d %B %Y, %I:%M %p", "iso"):
+        try:
+            found = datetime.strptime(text, form) if form != "iso" else datetime.fromisoformat(text)
+        except ValueError:
+            continue
+        if ":" in text:
+            return found.astimezone().replace(tzinfo=None) if found.tzinfo else found
+    raise ValueError(f"{path}: the time {text!r} cannot be read: write it as 2026-10-05 23:59")
 
 
 def _read_sheet(path: Path) -> tuple[list[str], dict[str, dict[str, str]], str]:

@@ -49,7 +49,7 @@ from fltoolkit_grading.master import (
     release,
     text_of,
 )
-from fltoolkit_grading.names import find_submissions, handed_in_as, name_notes
+from fltoolkit_grading.names import find_submissions, handed_in_as, name_notes, time_of
 from fltoolkit_grading.reading import without_magic
 
 TIME_UP = "the time was up"
@@ -114,6 +114,8 @@ class Grade:
     output: dict[str, str] = field(default_factory=dict)  # errors and prints, not of hidden checks
     missed: dict[str, list[str]] = field(default_factory=dict)  # steps of a task, by their names
     handed_in: str = ""  # the name of the file or folder that was handed in
+    saved: float = 0.0  # when the file was last changed, in seconds since 1970
+    late: float = 0.0  # points for lateness, 0 or below
     key: str = ""  # a secret hash of submission, master and seed; also the submission's own seed
 
 
@@ -171,6 +173,7 @@ def grade(
     notes = name_notes(folder, found)
     for result in results:
         result.handed_in = handed_in_as(folder, found[result.student])
+        result.saved = time_of(found[result.student])[0]
         result.notes += notes[result.student]
     return results
 

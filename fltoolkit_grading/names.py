@@ -54,7 +54,7 @@ def find_submissions(folder: str | Path) -> dict[str, Path]:
         if path.is_dir() and not path.is_symlink():
             inside = _notebooks_in(path) or _notebooks_in(path, _ARCHIVE)
             other = not inside
-            path = path if other else max(inside, key=_time_of)
+            path = path if other else max(inside, key=time_of)
         else:
             other = notebook is None
             name = name[: notebook.start()] if notebook else Path(name).stem
@@ -98,7 +98,7 @@ def _notebooks_in(
     return found
 
 
-def _time_of(path: Path) -> tuple[float, str]:
+def time_of(path: Path) -> tuple[float, str]:
     """When a file was changed, and its name if two were changed at once."""
     try:
         return path.lstat().st_mtime, path.name

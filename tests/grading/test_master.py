@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import zipfile
+from datetime import datetime
 
 import pytest
 import torch
@@ -558,6 +559,74 @@ def test_a_person_may_change_points_and_the_student_reads_why(tmp_path):
     ):
         with pytest.raises(ValueError, match=words):
             graded(wrong)
+
+
+def test_lateness_takes_points_by_a_rule_and_a_person_may_overrule_it(tmp_path):
+    """Times come from the platform's table, else from a file that no platform has named."""
+    moodle = "{}_{}_assignsubmission_file_"
+    names = {
+        "ana": ("ana", "2026-10-05 23:59", 0),  # at the deadline
+        "ben": ("ben", "2026-10-06 00:09", 0),  # within the grace
+        "cem": ("cem", "2026-10-06 00:10", -1.2),
+        "dan": ("dan", "2026-10-08 00:00", -3.6),  # the third day has begun
+        "eve": ("eve", "2026-10-08 00:00", 0),  # has more time
+        "fay": ("fay", "2026-12-08 00:00", -3.0),  # never below 0 points in all
+        "gil": ("gil", "2026-10-08 00:00", -1),  # a person has decided
+        "Hal_7": (moodle.format("Hal", 7), "2030-01-01 00:00", -2.4),  # its table counts
+        "Ian_8": (moodle.format("Ian", 8), "2030-01-01 00:00", 0),  # not in the table: unknown
+        "jo_90": ("jo_90_12_a", "2030-01-01 00:00", 0),  # Canvas does not say that it is late
+        "ko_91": ("ko_LATE_91_23_a", "2030-01-01 00:00", 0),
+        "lea": ("lea", "2030-01-01 00:00", 0),  # cannot be read
+    }
+
+    def graded():
+        results = [
+            Grade(who, {"a1-step-weights": 3.0}, 3.0, handed_in=file, saved=seconds(when))
+            for who, (file, when, _) in names.items()
+        ]
+        results[-1].status = f"{grading.UNREAD}: not JSON"
+        return {r.student: r for r in results}, gradebook.write(master_of(1), results, tmp_path)
+
+    def seconds(text):
+        return datetime.fromisoformat(text).timestamp()
+
+    assert not any(result.late for result in graded()[0].values())  # no rule
+    late = "student,due,per day,grace minutes\n,2026-10-05 23:59,10%,10\n"
+    (tmp_path / "late.csv").write_text(f"{late}eve,2026-10-12 23:59,,\nzoe,,1,\n")
+    (tmp_path / "changed.csv").write_text("student,task,points,reason\ngil,late,-1,a train\n")
+    (tmp_path / "times.csv").write_text(
+        "Identifier,Full name,Grade,Last modified (submission)\n"
+        'Participant 7,Hal,,"Wednesday, 7 October 2026, 1:05 AM"\nParticipant 8,Ian,,-\n'
+    )
+    for _ in range(2):
+        found, unknown = graded()
+        assert unknown == ["zoe"]
+        for who, (_, _, points) in names.items():
+            taken = found[who].total - 3
+            assert taken == pytest.approx(max(points, -3)), who
+        unclear = [who for who in found if "when it came is not known" in str(found[who].notes)]
+        assert unclear == ["Ian_8", "ko_91"]
+    pages = {who: (tmp_path / "feedback" / f"{who}.html").read_text() for who in names}
+    said = "late: 2026-10-08 00:00, due 2026-10-05 23:59, days begun: 3, -3.6 points"
+    assert said in pages["dan"]
+    assert "a train" in pages["gil"]
+    assert "days begun" not in pages["gil"] + pages["eve"] + pages["ben"]
+    row = json.loads((tmp_path / "gradebook.json").read_text())[3]
+    assert (row["student"], row["late"], row["total"]) == ("dan", pytest.approx(-3.6), 0)
+    for wrong, words in (
+        ("student,due\n", "no column grace minutes, per day"),
+        ("student,due,per day,grace minutes\nana,2026-10-05 23:59,1,\n", "without a student"),
+        ("student,due,per day,grace minutes\n,2026-10-05,1,\n", "write it as 2026-10-05 23:59"),
+        ("student,due,per day,grace minutes\n,2026-10-05 23:59,ten,\n", "points such as 1.5"),
+        ("student,due,per day,grace minutes\n,2026-10-05 23:59,1,-3\n", "number of minutes"),
+    ):
+        (tmp_path / "late.csv").write_text(wrong)
+        with pytest.raises(ValueError, match=words):
+            graded()
+    (tmp_path / "late.csv").write_text(late)
+    (tmp_path / "times.csv").write_text("student,when\nana,2026-10-05 23:59\n")
+    with pytest.raises(ValueError, match="needs one of"):
+        graded()
 
 
 @pytest.mark.parametrize(
