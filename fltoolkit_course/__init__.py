@@ -33,6 +33,7 @@
     labs            a room: steer a training while it runs
     panels          a room: sliders for the notebooks
     cli             ``fltoolkit course``: copies the notebooks into a folder of the reader
+    class_table     one table of what a class has handed in
 
 `_reading` reads what was typed. This room imports little, because every notebook imports it.
 """

@@ -92,8 +92,7 @@ def read_done(folder: Path | None) -> dict[str, Done]:
     if path is None or not path.exists():
         return {}
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return {number: _done(**part) for number, part in content.items()}
+        return done_in(path.read_text(encoding="utf-8"))
     except OSError:
         return {}
     except (ValueError, TypeError, AttributeError):  # no JSON, or not what `remember` writes
@@ -102,6 +101,14 @@ def read_done(folder: Path | None) -> dict[str, Done]:
             path.replace(damaged)
             print(f"{path} is damaged, so nothing counts as done; it is kept as {damaged.name}.")
         return {}
+
+
+def done_in(text: str) -> dict[str, Done]:
+    """What was done in each notebook, from the text of the file.
+
+    Raises ValueError, TypeError or AttributeError for a text that `remember` did not write.
+    """
+    return {number: _done(**part) for number, part in json.loads(text).items()}
 
 
 def _done(guesses: dict[str, Any], checks: dict[str, bool], bill: list[Any]) -> Done:
