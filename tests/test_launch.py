@@ -119,3 +119,55 @@ def test_every_documented_way_installs_what_every_notebook_needs():
     assert re.search(
         r'install\.py \.venv -c constraints\.txt -e "\.\[course\]"', (ROOT / "Makefile").read_text()
     )
+
+
+_ONLY = """
+import ast, importlib.metadata as meta, importlib.util, json, re, sys
+from packaging.requirements import Requirement
+extras, notebook = sys.argv[1].split(","), json.load(open(sys.argv[2]))
+todo, seen = [("fltoolkit", extra) for extra in ["", *extras]], set()
+while todo:
+    name, extra = todo.pop()
+    if (name, extra) in seen:
+        continue
+    seen.add((name, extra))
+    try:
+        wanted = map(Requirement, meta.requires(name) or [])
+    except meta.PackageNotFoundError:
+        continue
+    for each in wanted:
+        if not each.marker or each.marker.evaluate({"extra": extra}):
+            todo += [(each.name.lower().replace("_", "-"), e) for e in ["", *each.extras]]
+declared = {name for name, _ in seen}
+hidden = {
+    module
+    for module, owners in meta.packages_distributions().items()
+    if not declared & {owner.lower().replace("_", "-") for owner in owners}
+} - {"setuptools", "pkg_resources", "_distutils_hack", "pip"}
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in hidden:
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Hide())
+for cell in notebook["cells"]:
+    if cell["cell_type"] == "code":
+        source = re.sub(r"^( *)[%!].*", r"\\1pass", "".join(cell["source"]), flags=re.M)
+        for line in ast.walk(ast.parse(source)):
+            if isinstance(line, ast.Import | ast.ImportFrom):
+                exec(compile(ast.Module([line], []), "import", "exec"), {})
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_imports_nothing_but_what_its_extras_declare(path):
+    """Other packages of the tests' environment are hidden, and so would be those of Colab."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    install = next("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+    more = sorted(extras(install) - {"lab"})
+    about = {"capture_output": True, "text": True, "cwd": ROOT, "check": False}
+    run = [sys.executable, "-c", _ONLY, ",".join(["lab", *more]), str(path)]
+    done = subprocess.run(run, **about)
+    assert done.returncode == 0, done.stderr
+    line = f'pip install "fltoolkit[{",".join(more)}] @ git+https://github.com/{HOME}"'
+    assert (line in "".join(cells[0]["source"])) == bool(more), "the first cell says what it needs"
