@@ -346,6 +346,11 @@ WRONG = [
 ]
 
 _IN_ANOTHER_TYPE = {
+    ("a1-split-step", "split_step"): [
+        "[torch.tensor(r[0]), r[1].numpy(), r[2]]",
+        "[r[0], r[1], r[2].double().numpy()]",
+    ],
+    ("a1-epoch-bill", "epoch_bill"): ["[*map(torch.tensor, r)]"],
     ("a3-mean", "weighted_mean"): [
         "{k: v.numpy() for k, v in r.items()}",
         "{k: v.double() for k, v in reversed(r.items())}",
