@@ -262,7 +262,11 @@ def take_off_late(master: Master, results: Iterable[Grade], out: Path) -> list[s
                 result.notes.append("worth a look: when it came is not known, write it: times.csv")
         elif came > due + grace:
             days = math.ceil((came - due) / timedelta(days=1))
-            result.late, when = -days * rate, f"{came:%Y-%m-%d %H:%M}, due {due:%Y-%m-%d %H:%M}"
+            most = sum(task.points for task in master.tasks)
+            result.late, when = (
+                -min(days * rate, most),
+                f"{came:%Y-%m-%d %H:%M}, due {due:%Y-%m-%d %H:%M}",
+            )
             result.notes.append(f"late: {when}, days begun: {days}, {result.late:g} points")
             result.total = _total(result)
     return sorted(rules)

@@ -609,6 +609,7 @@ def test_lateness_takes_points_by_a_rule_and_a_person_may_overrule_it(tmp_path):
     pages = {who: (tmp_path / "feedback" / f"{who}.html").read_text() for who in names}
     said = "late: 2026-10-08 00:00, due 2026-10-05 23:59, days begun: 3, -3.6 points"
     assert said in pages["dan"]
+    assert found["fay"].late == -12  # not more than all points
     assert "a train" in pages["gil"]
     assert "days begun" not in pages["gil"] + pages["eve"] + pages["ben"]
     row = json.loads((tmp_path / "gradebook.json").read_text())[3]
