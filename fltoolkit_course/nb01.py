@@ -17,6 +17,7 @@ notebook = Notebook(
         "Bytes sent, in multiples of the raw images?": AT_LEAST_0,
         "Of six drawings, how many show the right digit?": Between(0, 6),
     },
+    file="01_",
 )
 bill, card, check, predict = notebook.bill, notebook.card, notebook.check, notebook.predict
 

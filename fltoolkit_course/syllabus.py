@@ -8,7 +8,7 @@ from fltoolkit_course.done import FILE, Done, Table, course_folder, read_done, s
 from fltoolkit_course.notebook import Notebook
 from fltoolkit_course.quiz import quiz
 
-_ORDER = "00 01 02 02b _gallery 03 03b 04 05 06 06b 07 08 09 10 11 12 13 14"
+_ORDER = "00 01 01b 02 02b _gallery 03 03b 04 05 06 06b 07 08 09 10 11 12 13 14"
 NOTEBOOKS: list[Notebook] = [
     import_module(f"fltoolkit_course.nb{name}").notebook for name in _ORDER.split()
 ]

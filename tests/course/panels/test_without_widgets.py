@@ -9,7 +9,14 @@ import torch
 from made_up import ALL
 
 from fltoolkit_course.labs import Panel, ThresholdLab
-from fltoolkit_course.panels import AdvisorPanel, CodecPanel, LeakPanel, Playground, TradeoffPanel
+from fltoolkit_course.panels import (
+    AdvisorPanel,
+    CodecPanel,
+    LeakPanel,
+    OwnersPanel,
+    Playground,
+    TradeoffPanel,
+)
 
 PANELS: list[tuple[Callable[[], Any], str]] = [
     (AdvisorPanel, "fltoolkit_course.panels.compare_bytes(num_clients=100)"),
@@ -19,6 +26,7 @@ PANELS: list[tuple[Callable[[], Any], str]] = [
         "fltoolkit_course.panels.describe_leak(parties, codec, ...)",
     ),
     (lambda: TradeoffPanel(ALL), "fltoolkit_research.plots.pareto(results)"),
+    (lambda: OwnersPanel({}, torch.zeros(1), []), "(read == labels).float().mean()"),
     (Playground, "fltoolkit_course.panels.train_in_bits(8)"),
     (lambda: Panel(ThresholdLab()), "lab.run(), lab.set(...), lab.script()"),
 ]
