@@ -47,8 +47,8 @@ class OwnersPanel:
         self.labels, self.nbytes = labels, nbytes
         self.slider = slider("rounds", [*range(1, len(nbytes) + 1)], len(nbytes))
         self.slider.continuous_update = False
-        self.slider.observe(lambda change: self._picture.rest(), "value")
         self._picture = BelowControls(lambda: self, self.slider)
+        self.slider.observe(lambda change: self._picture.rest(), "value")
 
     @property
     def sentence(self) -> str:
