@@ -1,6 +1,6 @@
 """Does `fltoolkit decide` answer the same on other draws? On the tables that scikit-learn ships.
 
-    python -m experiments.decide_sets           # ten draws of each table, a quarter of an hour
+    python -m experiments.decide_sets           # ten draws of each table, three minutes
     python -m experiments.decide_sets --write   # the same into docs/decide.md
 
 The usual five draws (seeds 0 to 4) against five others (5 to 9): the answer, the way with the best
