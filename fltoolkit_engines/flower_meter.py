@@ -1,15 +1,11 @@
-"""A meter and codecs for an app of Flower that exists already.
+"""Meter and codecs for an app of Flower that you have: a mod for its clients, a grid at its server.
 
-Here: a mod for its ClientApp, and a grid around that of its ServerApp. Not here: the package's own
-averaging over Flower (flower.py).
-
-Arrays of an app are whole models in both directions, so the codec is that of the kind ``model``. A
-node may be a new process for each message and a message may be lost, so codecs that remember
-something, such as `ErrorFeedback`, are refused.
+Arrays of an app are whole models in both directions: the codec is that of the kind ``model``. A
+message may be lost, so codecs with a memory are refused. Not here: `fedavg` itself (flower.py).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -17,98 +13,65 @@ from fltoolkit.channel import Channel
 from fltoolkit.codecs.base import Codec, walk
 from fltoolkit.links import Link, check_whole
 
-if TYPE_CHECKING:
-    from flwr.app import Context, Message, RecordDict
-
 __all__ = ["MeteredGrid", "metered_mod"]
 
 MARK = "fltoolkit:"  # before the name of a record of arrays that travels as a message
 
 
-def metered_mod(codecs: Mapping[str, Codec]) -> Callable[..., "Message"]:
-    """A mod for ``ClientApp(mods=[...])``: arrays come and go as messages of `fltoolkit`.
+def metered_mod(codecs: Mapping[str, Codec]) -> Callable[[Any, Any, Callable[..., Any]], Any]:
+    """A mod for ``ClientApp(mods=[...])``. Codecs: as at the server, ``{}`` for float32."""
+    meter = MeteredGrid(None, codecs)
 
-    Args:
-        codecs: the same as at the server, for the kind ``model``; ``{}`` for float32.
-    """
-    channel = _channel(codecs)
-
-    def mod(message: "Message", context: "Context", call_next: Callable[..., Any]) -> "Message":
+    def mod(message: Any, context: Any, call_next: Callable[..., Any]) -> Any:
         node = f"node {message.metadata.dst_node_id}"
-        message.content = _opened(channel, message.content, Link("server", node, "model"))
-        reply: Message = call_next(message, context)
-        if reply.has_content():
-            reply.content = _sealed(channel, reply.content, Link(node, "server", "model"))
-        return reply
+        meter.carry(message, Link("server", node, "model"), out=False)
+        reply = call_next(message, context)
+        return meter.carry(reply, Link(node, "server", "model"), out=True)
 
     return mod
 
 
 class MeteredGrid:
-    """A grid that sends arrays as messages of `fltoolkit`, and counts both directions.
-
-    ``strategy.start(grid=MeteredGrid(grid, codecs), ...)`` is all. ``channel`` has the ledger: the
-    parties are ``server`` and ``node 123``; its ``step`` counts the calls of `send_and_receive`.
-    """
+    """Give it to a strategy in place of ``grid``. ``channel`` has the ledger; a step is a call."""
 
     def __init__(self, grid: Any, codecs: Mapping[str, Codec]):
-        self.grid, self.channel = grid, _channel(codecs)
+        self.grid, self.channel = grid, Channel(codecs)
+        check_whole(self.channel.codecs.get("model"))
+        if any(part.in_order for codec in codecs.values() for part in walk(codec)):
+            raise ValueError(f"{codecs}: over Flower a message may be lost; leave Difference out")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.grid, name)
 
-    def send_and_receive(
-        self, messages: "Iterable[Message]", *, timeout: float | None = None
-    ) -> "Iterator[Message]":
+    def send_and_receive(self, messages: Iterable[Any], **how: Any) -> Iterator[Any]:
         """As the grid's own, with the arrays of all messages encoded, counted and decoded."""
         self.channel.step += 1
-        messages = list(messages)
-        for message in messages:
+        for message in (messages := list(messages)):
             link = Link("server", f"node {message.metadata.dst_node_id}", "model")
-            message.content = _sealed(self.channel, message.content, link)
-        for reply in self.grid.send_and_receive(messages, timeout=timeout):
-            if reply.has_content():
-                link = Link(f"node {reply.metadata.src_node_id}", "server", "model")
-                reply.content = _opened(self.channel, reply.content, link)
-            yield reply
+            self.carry(message, link, out=True)
+        for reply in self.grid.send_and_receive(messages, **how):
+            link = Link(f"node {reply.metadata.src_node_id}", "server", "model")
+            yield self.carry(reply, link, out=False)
 
+    def carry(self, message: Any, link: Link, *, out: bool) -> Any:
+        """Make bytes of the arrays in a message (``out``), or the reverse; count them."""
+        from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
-def _channel(codecs: Mapping[str, Codec]) -> Channel:
-    channel = Channel(codecs)
-    check_whole(channel.codecs.get("model"))
-    for codec in channel.codecs.values():
-        if any(part.in_order for part in walk(codec)):
-            raise ValueError(f"{codec}: over Flower a message may be lost; leave Difference out")
-    return channel
-
-
-def _sealed(channel: Channel, content: "RecordDict", link: Link) -> "RecordDict":
-    """The content with each record of arrays as one message; it may be shared, so it is copied."""
-    from flwr.app import ArrayRecord, ConfigRecord, RecordDict
-
-    sealed = RecordDict()
-    for name, record in content.items():
-        if isinstance(record, ArrayRecord):
-            tree = {key: torch.tensor(array.numpy()) for key, array in record.items()}
-            message = channel.links.codecs_of(link).sending.encode(tree)
-            channel.count(link, message, tree)
-            sealed[MARK + name] = ConfigRecord({"message": message})
-        else:
-            sealed[name] = record
-    return sealed
-
-
-def _opened(channel: Channel, content: "RecordDict", link: Link) -> "RecordDict":
-    """The reverse of `_sealed`."""
-    from flwr.app import ArrayRecord, RecordDict
-
-    opened = RecordDict()
-    for name, record in content.items():
-        if name.startswith(MARK):
-            message: Any = record["message"]
-            tree = channel.decode(link, message)
-            channel.count(link, message, tree)
-            opened[name.removeprefix(MARK)] = ArrayRecord(torch_state_dict=tree)
-        else:
-            opened[name] = record
-    return opened
+        content = RecordDict()
+        for name, record in message.content.items() if message.has_content() else ():
+            if isinstance(record, ArrayRecord) and not out:
+                raise ValueError(f"{link}: {name!r} came unmetered: add metered_mod to the clients")
+            if isinstance(record, ArrayRecord):
+                tree = {key: torch.tensor(array.numpy()) for key, array in record.items()}
+                data = self.channel.links.codecs_of(link).sending.encode(tree)
+                content[MARK + name] = ConfigRecord({"message": data})
+            elif name.startswith(MARK):
+                tree = self.channel.decode(link, data := record["message"])
+                content[name.removeprefix(MARK)] = ArrayRecord(torch_state_dict=tree)
+            else:
+                content[name] = record
+                continue
+            self.channel.count(link, data, tree)
+        if message.has_content():  # it may be shared between messages, so it is replaced
+            message.content = content
+        return message

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fltoolkit.codecs import Entropy, ErrorFeedback, Pipeline, Quantize
+from fltoolkit.links import Link
 from fltoolkit_engines.flower_meter import MeteredGrid, metered_mod
 from fltoolkit_research.codecs import Difference
 
@@ -73,3 +74,11 @@ def test_codecs_with_a_memory_are_refused(codec):
     for make in (metered_mod, lambda codecs: MeteredGrid(None, codecs)):
         with pytest.raises(ValueError, match=r"ErrorFeedback|Difference"):
             make({"model": codec})
+
+
+def test_a_client_without_the_mod_is_named():
+    grid = MeteredGrid(LoopGrid(strangers_app([])), {})
+    arrays = ArrayRecord({"w": torch.ones(3)})
+    message = FlowerMessage(RecordDict({"arrays": arrays}), 1000, "train")
+    with pytest.raises(ValueError, match=r"node 1000 -> server, model: 'arrays' .* metered_mod"):
+        grid.carry(message, Link("node 1000", "server", "model"), out=False)
