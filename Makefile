@@ -134,7 +134,7 @@ $(SETUP): pyproject.toml constraints.txt tools/install.py | python
 
 # Flower 1.41 needs older releases than the tested set (packaging below 26), so it has an environment of its own
 .venv-flower/.ready: pyproject.toml tools/install.py | python
-	$(PYTHON) tools/install.py .venv-flower -e ".[flower]" "flwr[simulation]" beartype jaxtyping pytest
+	UV_COMPILE_BYTECODE=1 $(PYTHON) tools/install.py .venv-flower -e ".[flower]" "flwr[simulation]" beartype jaxtyping pytest
 	touch $@
 
 # private set intersection needs an older protobuf than PySyft and Flower
