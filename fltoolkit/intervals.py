@@ -11,7 +11,7 @@ LEVEL = 0.95
 
 
 @lru_cache
-def t_quantile(num: int) -> float:
+def t_quantile(num: int, level: float = LEVEL) -> float:
     """Student's t for ``num`` values: the half-width of an interval, in standard errors.
 
     With a whole number of degrees of freedom the probability is a short sum (Abramowitz & Stegun
@@ -20,7 +20,7 @@ def t_quantile(num: int) -> float:
     freedom, low, high = num - 1, 0.0, math.pi / 2
     for _ in range(60):
         angle = (low + high) / 2
-        low, high = (low, angle) if _probability(angle, freedom) > LEVEL else (angle, high)
+        low, high = (low, angle) if _probability(angle, freedom) > level else (angle, high)
     return math.sqrt(freedom) * math.tan((low + high) / 2)
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from fltoolkit.history import History, Record
 from fltoolkit.metrics import ACCURACY, Metric
 from fltoolkit_research.experiment import Experiment
-from fltoolkit_research.intervals import interval, paired
+from fltoolkit_research.intervals import holm_level, interval, paired
 from fltoolkit_research.store import Result
 
 
@@ -144,23 +144,38 @@ def front(found: Iterable[Point]) -> list[Point]:
     """The Pareto front, as far as the seeds can tell it from noise; the fewest bytes come first.
 
     A point is on the front if its mean is better than that of every point with fewer bytes, and if
-    its gain over the front point `before` it is more than noise: the 95 % interval of their
-    differences, paired by seed, is on the better side of 0. Where points share fewer than two seeds
-    the means decide. A point with several seeds need not be better than a point with one.
+    its gain over the front point `before` it is more than noise: the interval of their differences,
+    paired by seed, is on the better side of 0. The intervals are wider than 95 %, so that all stars
+    of a table are right with 95 % (`holm_level`): each point with such a difference is a test.
+    Where points share fewer than two seeds the means decide, and a point with several seeds need
+    not be better than a point with one.
     """
     found = list(found)
     metric = metric_of(point.experiment for point in found)
     sign = -1 if metric.higher_is_better else 1
-    several = any(point.num_seeds > 1 for point in found)
-    best: list[Point] = []
+    ordered = sorted(found, key=lambda p: (p.nbytes, sign * p.value))
+    num_open, best, left = len(found) + 1, list[Point](), len(found)
+    while left < num_open:
+        num_open = left
+        best, left = _front(ordered, metric, holm_level(num_open))
+    return best
+
+
+def _front(ordered: Sequence[Point], metric: Metric, level: float) -> tuple[list[Point], int]:
+    """The front with intervals of this level, and how many differences they do not tell from 0."""
+    several = any(point.num_seeds > 1 for point in ordered)
+    best, num_open = list[Point](), 0
     leading: Point | None = None  # the best mean so far
-    for point in sorted(found, key=lambda p: (p.nbytes, sign * p.value)):
+    for point in ordered:
+        reference = before(point, best)
+        gains = paired(point.values, reference.values) if reference else []
+        sure = len(gains) < 2 or interval(gains, level).beyond_zero
+        num_open += not sure
         if leading is None or metric.better(point.value, leading.value):
-            reference = before(point, best)
-            if reference is None or _more_than_noise(point, reference, metric):
+            if sure and (reference is None or _gained(point, reference, gains, metric)):
                 best.append(point)
             leading = leading if several and point.num_seeds == 1 else point
-    return best
+    return best, num_open
 
 
 def before(point: Point, best: Sequence[Point]) -> Point | None:
@@ -169,13 +184,11 @@ def before(point: Point, best: Sequence[Point]) -> Point | None:
     return next(iter([*reversed(sharing), *reversed(best)]), None)
 
 
-def _more_than_noise(point: Point, reference: Point, metric: Metric) -> bool:
-    """Whether the paired interval of the gain is above 0; without one, whether its mean is."""
-    gains = paired(point.values, reference.values)
+def _gained(point: Point, reference: Point, gains: Sequence[float], metric: Metric) -> bool:
+    """Whether a point is better: by its pairs, or by the means where there are no two pairs."""
     if len(gains) < 2:
         return metric.better(point.value, reference.value)
-    gain = interval(gains)
-    return gain.beyond_zero and metric.better(gain.mean, 0.0)
+    return metric.better(mean(gains), 0.0)
 
 
 def front_within(

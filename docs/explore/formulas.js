@@ -40,11 +40,29 @@ explore.mean = (values) => values.reduce((sum, value) => sum + value, 0) / value
 
 /* ---- fltoolkit.intervals ---- */
 
-/* interval: the mean of up to ten values, and the ends of its 95 % interval, cut to `most`; of one value it is the value. */
-const STUDENT = [12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157];
-explore.interval = (values, most = Infinity) => {
+/* t_quantile: the half-width of an interval over `num` values, in standard errors. */
+explore.student = (num, level = 0.95) => {
+  const freedom = num - 1, odd = freedom % 2;
+  let low = 0, high = Math.PI / 2, angle = 0;
+  for (let halving = 0; halving < 60; halving++) {
+    angle = (low + high) / 2;
+    let term = odd ? Math.cos(angle) : 1, total = 0;
+    for (let k = odd; k < freedom - 1; k += 2) {
+      total += term;
+      term *= Math.cos(angle) ** 2 * (k + 1) / (k + 2);
+    }
+    total *= Math.sin(angle);
+    if ((odd ? 2 / Math.PI * (angle + total) : total) > level) high = angle;
+    else low = angle;
+  }
+  return Math.sqrt(freedom) * Math.tan(angle);
+};
+
+/* interval: the mean of values, and the ends of its interval, cut to `most`; of one value it is the value. */
+explore.interval = (values, most = Infinity, level = 0.95) => {
   const num = values.length, value = explore.mean(values);
-  const half = num > 1 ? STUDENT[num - 2] * Math.sqrt(explore.mean(values.map((v) => (v - value) ** 2)) / (num - 1)) : 0;
+  const error = num > 1 ? Math.sqrt(explore.mean(values.map((v) => (v - value) ** 2)) / (num - 1)) : 0;
+  const half = error && explore.student(num, level) * error;
   return { value, low: value - half, high: Math.min(value + half, most), num };
 };
 
@@ -97,22 +115,32 @@ explore.secondsOn = (run, rateUp, rateDown, latency) => {
 };
 
 /* front: of points {cost, value, num, seeds: {seed: value}}, those that are better than all cheaper ones, and better by more
-   than noise than the front point before; `sign` as above. Each gets a `star`, in brackets if noise had no part in that. */
+   than noise than the front point before, after Holm's correction over all points; `sign` as above. Each gets a `star`, in
+   brackets if noise had no part in that. */
 explore.front = (points, sign = 1) => {
+  let open = points.length + 1, left = points.length, best = [];
+  while (left < open) {
+    open = left;
+    [best, left] = explore.frontAt(points, sign, 1 - 0.05 / Math.max(open, 1));
+  }
+  for (const { point, sure } of best) point.star = sure ? "yes" : "(yes)";
+  return best.map(({ point }) => point);
+};
+
+/* The front with intervals of this level, and how many differences they do not tell from 0. */
+explore.frontAt = (points, sign, level) => {
   const best = [], several = points.some(({ num }) => num > 1);
-  let leading = null;
+  let leading = null, open = 0;
   for (const point of [...points].sort((a, b) => a.cost - b.cost || sign * (b.value - a.value))) {
+    const gains = best.map((other) => explore.paired(point.seeds, other.point.seeds).map((gain) => sign * gain)).reverse();
+    const i = Math.max(gains.findIndex((each) => each.length > 1), 0), before = best[best.length - 1 - i]?.point;
+    const known = before && gains[i].length > 1, gain = known && explore.interval(gains[i], Infinity, level);
+    open += known && gain.low <= 0 && gain.high >= 0 ? 1 : 0;
     if (leading && sign * (point.value - leading.value) <= 0) continue;
-    const gains = best.map((other) => explore.paired(point.seeds, other.seeds).map((gain) => sign * gain)).reverse();
-    const i = Math.max(gains.findIndex((each) => each.length > 1), 0), before = best[best.length - 1 - i];
-    const known = before && gains[i].length > 1;
-    if (!before || (known ? explore.interval(gains[i]).low : sign * (point.value - before.value)) > 0) {
-      point.star = before && !known ? "(yes)" : "yes";
-      best.push(point);
-    }
+    if (!before || (known ? gain.low : sign * (point.value - before.value)) > 0) best.push({ point, sure: !before || known });
     if (!several || point.num > 1) leading = point;
   }
-  return best;
+  return [best, open];
 };
 
 /* ---- fltoolkit.cost: a model is {parameters, parametersClient, cutWidth}; values take 4 bytes ---- */

@@ -7,7 +7,7 @@ from experiments.links.emulator import bucket, mtu
 from experiments.links.methods import AHEAD, METHODS
 from experiments.runs import Page, Result, Row, Runs
 from experiments.tables import markdown
-from fltoolkit_research.intervals import mean_ci
+from fltoolkit_research.intervals import holm, mean_ci
 
 PAGE = Page("links", "<!-- begin: python -m experiments.links --write -->", "<!-- end: links -->")
 WAYS = ("up", "down")
@@ -96,14 +96,19 @@ def by_method(rows: Sequence[Row]) -> list[tuple[tuple[str, str], list[tuple[Res
 
 
 def seconds(rows: Sequence[Row], group: Sequence[str]) -> str:
-    """Milliseconds per unit by link, the least of a row in bold."""
-    unit, found = METHODS[group[0]].unit, []
-    for setting, runs in rows:
-        cells = [_milliseconds(runs, name) for name in group]
-        least = min(mean(cell) for cell in cells)
-        words = [
-            f"**{mean_ci(c, ',.0f')}**" if mean(c) == least else mean_ci(c, ",.0f") for c in cells
-        ]
+    """Milliseconds per unit by link; in bold what is clearly the least of a row (Holm)."""
+    unit, cells = METHODS[group[0]].unit, [[_milliseconds(r, n) for n in group] for _, r in rows]
+    least = [min(range(len(group)), key=lambda k: mean(row[k])) for row in cells]
+    behind = [
+        [a - b for a, b in zip(cell, row[k], strict=True)]
+        for row, k in zip(cells, least, strict=True)
+        for cell in row
+    ]
+    clear, found = iter(holm([each if any(each) else [] for each in behind])), []
+    for (setting, _), row, best in zip(rows, cells, least, strict=True):
+        words, more = [mean_ci(cell, ",.0f") for cell in row], [next(clear) for _ in row]
+        if sum(more) == len(row) - 1:
+            words[best] = f"**{words[best]}**"
         found.append([setting.name, *words])
     return markdown(f"link, milliseconds per {unit} | {' | '.join(group)}", found)
 

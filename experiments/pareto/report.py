@@ -37,7 +37,7 @@ from fltoolkit_research import (
     points,
 )
 from fltoolkit_research import plots as research_plots
-from fltoolkit_research.intervals import interval
+from fltoolkit_research.intervals import holm
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "results.md"
@@ -297,16 +297,16 @@ def ends_of(results: Iterable[Result]) -> dict[str, Runs]:
 
 
 def beside_alone(results: Sequence[Result]) -> Iterator[str]:
-    """Which methods are below an owner that stays alone, as far as the seeds can tell."""
+    """Which methods are below an owner that stays alone, after Holm's correction over them."""
     ends = ends_of(results)
     names = dict.fromkeys(r.experiment.name for r in results if not is_null(r))
     gains = {name: differences(ends[name], ends.get(ALONE, {})) for name in names if name in ends}
-    known = {name: interval(gain) for name, gain in gains.items() if len(gain) > 1}
-    below = [name for name, found in known.items() if found.high < 0]
-    unclear = [name for name, found in known.items() if not found.beyond_zero]
+    known = dict(zip(gains, holm([*gains.values()]), strict=True))
+    below = [name for name, gain in gains.items() if known[name] and mean(gain) < 0]
+    unclear = [name for name, gain in gains.items() if len(gain) > 1 and not known[name]]
     for words, chosen in (("below", below), ("not clearly different from", unclear)):
         if chosen:
-            these = f"Methods {words} the mean of the owners alone, paired by seed (95 %): "
+            these = f"Methods {words} the mean of the owners alone, paired by seed (Holm, 95 %): "
             yield from ("", these + "; ".join(chosen) + ".")
 
 

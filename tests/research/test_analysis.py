@@ -72,6 +72,19 @@ def test_the_front_knows_noise():
     assert [p.name for p in starred] == ["base", "once", "last"], "one seed shuts nobody out"
 
 
+def test_stars_are_those_of_the_whole_table():
+    """A gain that a test alone would call clear is noise as one of many that are not."""
+    base, gains = of_seeds("base", 1, 0.80, 0.85, 0.90), (0.006, 0.010, 0.014)
+    better = of_seeds("better", 2, *(v + g for v, g in zip((0.80, 0.85, 0.90), gains, strict=True)))
+    assert [p.name for p in front([base, better])] == ["base", "better"], "+1.0 [+0.01, +1.99]"
+    unclear = [of_seeds(f"unclear {k}", 3 + k, 0.79, 0.86, 0.90) for k in range(8)]
+    assert [p.name for p in front([base, better, *unclear])] == ["base"], "naively it has a star"
+    clear = [of_seeds(f"worse {k}", 3 + k, 0.60, 0.65, 0.70) for k in range(8)]
+    clear = [p._replace(values={s: v - 0.001 * s for s, v in p.values.items()}) for p in clear]
+    names = [p.name for p in front([base, better, *clear])]
+    assert names == ["base", "better"], "rows that are clearly worse make nothing less sure"
+
+
 def test_seeds_that_are_not_shared_are_said():
     runs = [made_up("a", seed, (100, 0.5)) for seed in (0, 1)]
     more = [made_up("b", seed, (200, 0.9), rounds=6) for seed in (2, 3)]
