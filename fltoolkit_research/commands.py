@@ -202,7 +202,7 @@ def decide_command(arguments: Sequence[str]) -> int:
         nargs="+",
         default=[],
         metavar="OWNER=A,B",
-        help="who has which columns; the first owner has the labels",
+        help="who has which columns; the first owner has the labels, and may have none (NAME=)",
     )
     parser.add_argument("--label", required=True, help="the column that is to be predicted")
     parser.add_argument("--seeds", type=int, default=5, help="draws of the test (default: 5)")
@@ -211,12 +211,15 @@ def decide_command(arguments: Sequence[str]) -> int:
     from fltoolkit_research.decide import tell
     from fltoolkit_research.decide_table import read_table
 
-    columns = {}
+    columns: dict[str, list[str]] = {}
     for text in args.columns:
         name, equals, mine = text.partition("=")
-        if not (name and equals and mine) or name in columns:
-            parser.error(f"--columns {text!r}: write each owner once, as owner=column,column")
-        columns[name] = mine.split(",")
+        if not (name and equals) or name in columns or (columns and not mine):
+            parser.error(
+                f"--columns {text!r}: write each owner once, as owner=column,column; only the "
+                "first one, who has the labels, may have no columns: owner="
+            )
+        columns[name] = mine.split(",") if mine else []
     tell(read_table(args.table, args.owner, args.label, columns), args.seeds, args.minutes)
     return 0
 

@@ -167,7 +167,27 @@ def _averaged(split: Split, codecs: Mapping[str, Codec]) -> Found:
 
 def _own_columns(split: Split) -> Found:
     first, (x, y) = next(iter(split.owners.items()))
+    if not split.blocks[first]:
+        return _same(split)
     return _trained(split, x, y, split.x_test[:, split.blocks[first]]), 0
+
+
+def column_owner_alone(split: Split, name: str) -> Found:
+    """One owner with its own columns; the owner of the labels sends it the labels of their rows."""
+    first, (x, y) = next(iter(split.owners)), split.owners[name]
+    if name == first:
+        return _own_columns(split)
+    channel = Channel({"labels": lossless()})
+    keys = generator(split.seed).integers(2**62, size=len(y))
+    channel.send(first, name, "intersection", {"keys": torch.from_numpy(keys)})
+    y = channel.send(first, name, "labels", {"y": y})["y"]
+    return _trained(split, x, y, split.x_test[:, split.blocks[name]]), channel.nbytes()
+
+
+def _each_with_its_columns(split: Split) -> Found:
+    found = [column_owner_alone(split, name) for name, block in split.blocks.items() if block]
+    scores, nbytes = zip(*found, strict=True)
+    return sum(scores) / len(scores), sum(nbytes)
 
 
 def _aligned(split: Split, codecs: Mapping[str, Codec]) -> Channel:
@@ -193,20 +213,22 @@ def _sent_columns(split: Split, codec: Codec, most: float = math.inf) -> Found:
 
 def _split(split: Split, codecs: Mapping[str, Codec]) -> Found:
     """The owner of the labels has a part for its own columns, whose messages are not counted."""
-    first, *others = split.owners
-    channel, parts = _aligned(split, codecs), []
-    for name in ("own part", *others):
+    first, channel, parts = next(iter(split.owners)), _aligned(split, codecs), []
+    held = {name: block for name, block in split.blocks.items() if block}
+    for name, block in held.items():
         with seeded(split.seed):
-            part = nn.Sequential(
-                nn.Linear(len(split.blocks.get(name, split.blocks[first])), WIDTH), nn.ReLU()
-            )
-        parts.append(Party(name, part, SGD(part.parameters(), lr=split.lr)))
+            part = nn.Sequential(nn.Linear(len(block), WIDTH), nn.ReLU())
+        own = "own part" if name == first else name
+        parts.append(Party(own, part, SGD(part.parameters(), lr=split.lr)))
     top = split.receiver(first, WIDTH * len(parts))
     y = split.owners[first][1]
-    batches = Batches(tuple(x for x, _ in split.owners.values()), y, BATCH, seed=split.seed)
+    xs = tuple(split.owners[name][0] for name in held)
+    batches = Batches(xs, y, BATCH, seed=split.seed)
     list(train_vertical(parts, top, batches.epochs(ROUNDS), channel))  # type: ignore[arg-type]
-    blocks = [split.x_test[:, block] for block in split.blocks.values()]
-    free = channel.nbytes(sender="own part") + channel.nbytes(receiver="own part")
+    blocks = [split.x_test[:, block] for block in held.values()]
+    free = 0
+    if first in held:
+        free = channel.nbytes(sender="own part") + channel.nbytes(receiver="own part")
     output = forward([*parts, top], blocks, through=codecs.get("activations"))
     return split.score(output), channel.nbytes() - free
 
@@ -244,6 +266,7 @@ WAYS = {
 COLUMN_WAYS = {
     SAME: Way(_same, NOTHING),
     LABELS: Way(_own_columns, NOTHING),
+    ALONE: Way(_each_with_its_columns, "which people have which label: each owner gets all labels"),
     SEND: Way(lambda split: _sent_columns(split, lossless()), THEIRS),
     FEW: Way(
         lambda split: _sent_columns(split, lossless(Quantize(4)), 3.0), f"{THEIRS} in 16 levels"
@@ -251,7 +274,9 @@ COLUMN_WAYS = {
     SPLIT: Way(lambda split: _split(split, CUT), KNOWN, "split"),
     "split, float32": Way(lambda split: _split(split, {}), KNOWN, "split"),
 }
-"""What is compared if columns are with owners. The first owner has the labels."""
+"""What is compared if columns are with owners.
+
+The first owner has the labels, and may have no columns."""
 
 
 class Decision(NamedTuple):

@@ -39,7 +39,8 @@ def read_table(
     A column of numbers is taken as it is. A column of at most 20 different texts becomes a column
     of 0 and 1 for each text; one of more texts is left out, and the notes say so. A label of more
     than 20 different numbers is regression. ``columns`` names the columns of each owner, in place
-    of ``owner``, the column that says whose a row is; the first of these owners has the labels.
+    of ``owner``, the column that says whose a row is; the first of these owners has the labels, and
+    may have no columns.
 
     Raises ValueError if a column is missing or with two owners, if an owner or a label is empty, or
     if there are fewer than two owners or classes.
@@ -86,7 +87,8 @@ def read_table(
         blocks.setdefault(whose.get(name, ""), []).extend(range(len(parts), len(parts) + len(read)))
         parts += read
     for each, mine in blocks.items():
-        if not mine:
+        only_labels = each == next(iter(columns), None) and not columns[each]
+        if not mine and not only_labels:
             raise ValueError(f"{path}: no column is left at {each!r} that can be learned from")
     if columns:
         return Table(torch.stack(parts, 1), y, [], classes, notes, blocks)

@@ -188,6 +188,22 @@ def test_columns_at_different_owners(tmp_path, capsys):
         main([str(path), "--columns", "ann", "--label", "sick"])
 
 
+def test_the_owner_of_the_labels_may_have_no_columns(tmp_path, capsys):
+    path = written(tmp_path / "t.csv", made(200))
+    table = read_table(path, "", "sick", {"clinic": [], "ann": ["a", "b"], "ben": ["d"]})
+    split = split_of(table, 0)
+    assert deciding._own_columns(split) == (0.5, 0)
+    score, nbytes = deciding.column_owner_alone(split, "ann")
+    assert score > 0.5
+    assert 150 * 8 < nbytes < 150 * 9 + 200  # a key of 64 bits for each row, and few bits a label
+    assert deciding._split(split, {})[0] > 0.5
+    with pytest.raises(ValueError, match="no column is left at 'ben'"):
+        read_table(path, "", "sick", {"ann": ["a"], "ben": []})
+    with pytest.raises(SystemExit):
+        main([str(path), "--columns", "ann=a", "ben=", "--label", "sick"])
+    assert "the first one" in " ".join(capsys.readouterr().err.split())
+
+
 def test_no_draw_begins_that_would_end_too_late(tmp_path, monkeypatch):
     table = read_table(written(tmp_path / "t.csv", made(60, owners=3)), "who", "sick")
     now = iter(range(0, 10_000, 60))  # each look at the clock is a minute later
