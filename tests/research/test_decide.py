@@ -196,6 +196,9 @@ def test_the_owner_of_the_labels_may_have_no_columns(tmp_path, capsys):
     score, nbytes = deciding.column_owner_alone(split, "ann")
     assert score > 0.5
     assert 150 * 8 < nbytes < 150 * 9 + 200  # a key of 64 bits for each row, and few bits a label
+    other, sent = deciding.column_owner_alone(split, "ben")
+    assert other != score
+    assert deciding._each_with_its_columns(split) == ((score + other) / 2, nbytes + sent)
     assert deciding._split(split, {})[0] > 0.5
     with pytest.raises(ValueError, match="no column is left at 'ben'"):
         read_table(path, "", "sick", {"ann": ["a"], "ben": []})
