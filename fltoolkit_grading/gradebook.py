@@ -263,10 +263,8 @@ def take_off_late(master: Master, results: Iterable[Grade], out: Path) -> list[s
         elif came > due + grace:
             days = math.ceil((came - due) / timedelta(days=1))
             most = sum(task.points for task in master.tasks)
-            result.late, when = (
-                -min(days * rate, most),
-                f"{came:%Y-%m-%d %H:%M}, due {due:%Y-%m-%d %H:%M}",
-            )
+            result.late = -min(days * rate, most)
+            when = f"{came:%Y-%m-%d %H:%M}, due {due:%Y-%m-%d %H:%M}"
             result.notes.append(f"late: {when}, days begun: {days}, {result.late:g} points")
             result.total = _total(result)
     return sorted(rules)
