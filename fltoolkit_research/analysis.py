@@ -145,10 +145,11 @@ def front(found: Iterable[Point]) -> list[Point]:
 
     A point is on the front if its mean is better than that of every point with fewer bytes, and if
     its gain over the front point `before` it is more than noise: the interval of their differences,
-    paired by seed, is on the better side of 0. The intervals are wider than 95 %, so that all stars
-    of a table are right with 95 % (`holm_level`): each point with such a difference is a test.
-    Where points share fewer than two seeds the means decide, and a point with several seeds need
-    not be better than a point with one.
+    paired by seed, is on the better side of 0. The intervals are wider than 95 %, because each
+    point with such a difference is a test, and a table has many (`holm_level`). This does not
+    correct for the choice of the point before, which is made by the same values. Where points share
+    fewer than two seeds the means decide, and a point with several seeds need not be better than a
+    point with one.
     """
     found = list(found)
     metric = metric_of(point.experiment for point in found)

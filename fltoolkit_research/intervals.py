@@ -35,8 +35,8 @@ def interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     """The mean of ``values`` and its interval: ``mean +- t * stdev / sqrt(n)``, Student 1908.
 
     The values should be independent, one for each seed, and roughly normal. ``level`` is the share
-    of experiments whose interval holds the true mean. Raises ValueError for
-    no values, and for one that is not finite.
+    of experiments whose interval holds the true mean. Raises ValueError for no values, and for one
+    that is not finite.
 
     >>> [round(end, 2) for end in interval([1.0, 2.0, 3.0])[:3]]
     [2.0, -0.48, 4.48]
