@@ -59,7 +59,7 @@ def test_another_day(tmp_path, capsys):
     printed = again()
     assert f"2 of {len(NOTEBOOKS)} notebooks done" in printed
     finish(tmp_path, NOTEBOOKS[4:])
-    assert "jupyter lab 02_many_alices.ipynb" in again(), "the first of those that were left out"
+    assert "jupyter lab 01b_ten_owners.ipynb" in again(), "the first of those that were left out"
 
 
 @pytest.mark.later
