@@ -62,6 +62,7 @@ browser: $(SETUP)
 
 flower: .venv-flower/.ready  # FedAvg over Flower: tests, simulation, a deployment on this machine
 	.venv-flower/bin/pytest -q tests/engines/test_flower.py tests/engines/test_flower_meter.py
+	@case "$(CURDIR)" in *" "*) echo "$(CURDIR): Ray starts no worker in a path with a space; clone into a path without one"; exit 2;; esac
 	PATH="$(CURDIR)/.venv-flower/bin:$$PATH" python examples/flower/compare.py --deployment --rounds 3
 
 intersection: .venv-intersection/.ready  # tests of private set intersection, in an environment of their own
