@@ -17,7 +17,6 @@ notebook = Notebook(
         "How many times fewer bytes for 90 %?": AT_LEAST_0,
         "FedAvg's bytes over FedPAQ's?": AT_LEAST_0,
         "How many times as long?": AT_LEAST_0,
-        "Points that suggest is ahead?": Between(-100, 100),
         "Methods more accurate than one sum?": Between(0, 10),
     },
 )

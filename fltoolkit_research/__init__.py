@@ -13,7 +13,6 @@
     sweeps      many experiments on several cores, each run once
     analysis    Pareto fronts, bytes to a target
     tables      results as Markdown, LaTeX and CSV; the bytes of the training samples
-    search      a search for the best settings within a number of bytes
     pretraining a small language model, trained once and kept in a file
     models      a small language model, and text that it continues
     finetuning  a frozen model and the small changes that are learned and sent

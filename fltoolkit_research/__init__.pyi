@@ -28,11 +28,7 @@ from .protocols.null_rows import NULL_MODELS as NULL_MODELS
 from .runs import num_steps as num_steps
 from .runs import records as records
 from .runs import run as run
-from .search import Suggestion as Suggestion
-from .search import Tried as Tried
-from .search import space as space
-from .search import spend as spend
-from .search import suggest as suggest
+from .runs import spend as spend
 from .store import Result as Result
 from .store import Store as Store
 from .store import add_row as add_row

@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -37,6 +38,18 @@ def run(experiment: Experiment) -> History:
     ([1, 2], True)
     """
     return History(records(experiment))
+
+
+def spend(experiment: Experiment, nbytes: float) -> History:
+    """Train until the next record would have cost more than ``nbytes``, or to the end.
+
+    >>> history = spend(Experiment(num_samples=64, rounds=100), 1_000_000)
+    >>> len(history), history[-1]["nbytes"]
+    (3, 983184)
+    """
+    if not nbytes > 0:
+        raise ValueError(f"nbytes={nbytes}: the budget must be above 0")
+    return History(takewhile(lambda r: int(r["nbytes"]) <= nbytes, records(experiment)))
 
 
 def records(experiment: Experiment) -> Iterator[Record]:

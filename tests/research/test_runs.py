@@ -22,6 +22,7 @@ from fltoolkit_research import (
     protocols,
     records,
     run,
+    spend,
 )
 from fltoolkit_research.codecs import ContextEntropy
 
@@ -54,6 +55,16 @@ def test_split_is_train_split():
     assert last["num_waits"] == len(channel.transfers)
     assert history.column("round") == [1, 2]
     assert num_steps(experiment) == last["step"] == len(losses)
+
+
+def test_spend_gives_the_records_of_run_within_the_budget():
+    experiment = Experiment(num_samples=64, rounds=3)
+    whole = run(experiment)
+    assert list(spend(experiment, whole[1]["nbytes"])) == list(whole)[:2]
+    assert list(spend(experiment, whole[1]["nbytes"] - 1)) == list(whole)[:1]
+    assert list(spend(experiment, float("inf"))) == list(whole)
+    with pytest.raises(ValueError, match="nbytes=nan: the budget must be above 0"):
+        spend(experiment, float("nan"))
 
 
 CUT = {"activations_up", "gradients_down"}
