@@ -5,7 +5,6 @@ from .channel import Transfer as Transfer
 from .checkpoint import has_run as has_run
 from .checkpoint import load_run as load_run
 from .checkpoint import save_run as save_run
-from .cost import advise as advise
 from .data.batches import Batches as Batches
 from .data.datasets import load as load
 from .evaluation import evaluate as evaluate

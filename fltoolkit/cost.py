@@ -15,7 +15,6 @@ See docs/send_the_data.md.
 import copy
 import math
 from bisect import bisect_left
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -24,9 +23,8 @@ from torch import nn
 from fltoolkit.trees import dense_nbytes
 
 __all__ = [
-    "Advice",
     "ModelCost",
-    "advise",
+    "crossover_clients",
     "federated_nbytes",
     "measure",
     "split_nbytes",
@@ -49,86 +47,6 @@ class ModelCost:
     cut_width: int  # q: values that a sample sends; its gradient has as many
     flops_forward: int  # per sample; 2 FLOPs per multiply-accumulate
     flops_forward_client: int  # before the cut
-
-
-@dataclass(frozen=True)
-class MethodCost:
-    """The cost of one method over a whole run, without the compute of the server."""
-
-    name: str
-    num_clients: int
-    flops_per_client: float
-    nbytes: int  # all clients, both directions
-
-    @property
-    def nbytes_per_client(self) -> float:
-        """The total divided by the number of clients. A message between two clients counts once."""
-        return self.nbytes / self.num_clients
-
-
-@dataclass(frozen=True, repr=False)
-class Advice:
-    """Three methods side by side, from `advise`; a notebook shows this object as its `table`."""
-
-    large_batch_sgd: MethodCost
-    federated: MethodCost
-    split: MethodCost
-    crossover_clients: int | None  # split sends fewer bytes than federated from here on
-    data: MethodCost | None = None  # of sending the samples; None without ``nbytes_per_sample``
-
-    @property
-    def methods(self) -> tuple[MethodCost, MethodCost, MethodCost]:
-        """The three costs, in the order of the table."""
-        return self.large_batch_sgd, self.federated, self.split
-
-    @property
-    def fewest_bytes(self) -> MethodCost:
-        """The method that sends the fewest bytes; if two are equal, the first in the table."""
-        return min(self.methods, key=lambda method: method.nbytes)
-
-    def times_the_data(self, method: MethodCost) -> float | None:
-        """The bytes of a method over those of all samples; None without ``nbytes_per_sample``."""
-        return None if self.data is None else method.nbytes / self.data.nbytes
-
-    @property
-    def warning(self) -> str | None:
-        """Which methods send more than the data, in words; None if none does, or it is unknown."""
-        dearer = [m for m in self.methods if (self.times_the_data(m) or 0) > 1]
-        if self.data is None or not dearer:
-            return None
-        factors = [f"{m.name} {_factor(m.nbytes / self.data.nbytes)} times" for m in dearer]
-        return (
-            f"Warning: sending the data costs {_si(self.data.nbytes, 'B')}. More than that sends "
-            f"{', '.join(factors)}. What these bytes buy is that the samples stay at home; "
-            "docs/send_the_data.md says how much of them does."
-        )
-
-    def table(self) -> str:
-        """A text table: client compute, bytes per client, bytes in total, and the crossover.
-
-        With ``nbytes_per_sample`` the data are a row, each method has a column "times the data",
-        and a `warning` is the last line.
-        """
-        row = "{:<20}{:>16}{:>18}{:>14}{}  {}"
-        head = "  times the data" if self.data else ""
-        rows = [*self.methods, self.data] if self.data else [*self.methods]
-        lines = [
-            row.format("method", "client compute", "bytes per client", "bytes total", head, "")
-        ]
-        for method in rows:
-            flops = _si(method.flops_per_client, "FLOP")
-            nbytes = _si(method.nbytes_per_client, "B"), _si(method.nbytes, "B")
-            mark = "fewest" if method is self.fewest_bytes else ""
-            times = self.times_the_data(method)
-            column = "" if times is None else f"{_factor(times):>16}"
-            lines.append(row.format(method.name, flops, *nbytes, column, mark))
-        start = self.crossover_clients
-        when = "for no number of clients" if start is None else f"from {start:,} clients on"
-        lines.append(f"Split sends fewer bytes than federated {when}.")
-        lines += [self.warning] if self.warning else []
-        return "\n".join(line.rstrip() for line in lines)
-
-    __repr__ = table
 
 
 def measure(
@@ -222,94 +140,29 @@ def federated_nbytes(model: ModelCost, *, num_clients: int, rounds: int) -> int:
     return 2 * model.nbytes_model * num_clients * rounds
 
 
-def advise(
-    model: ModelCost,
-    *,
-    num_samples: int,
-    num_clients: int,
-    epochs: int,
-    rounds: int,
-    batch_size: int = 64,
-    label_nbytes: int = 0,
-    nbytes_per_sample: float | None = None,
-) -> Advice:
-    """Compare large-batch SGD, federated averaging and split learning before any of them is run.
+def crossover_clients(
+    model: ModelCost, *, num_samples: int, epochs: int, rounds: int, label_nbytes: int = 0
+) -> int | None:
+    """The number of clients from which on `split_nbytes` is less than `federated_nbytes`.
 
-    A training step counts as three forward passes, since the backward pass takes about as long as
-    two, or as one if a client has only the first layer (published tables ignore this, too). In a
-    step of large-batch SGD each client gets the model, computes with ``batch_size`` samples, and
-    sends a gradient of the model's size.
-
-    The crossover is the smallest number of clients, at least 2, from which on split learning sends
-    fewer bytes than federated averaging. It is None if split learning sends more bytes even with
-    one sample for each client. Both totals are linear in K. For one epoch and one round they are
-    equal near K = 2pq / (N (2 - eta)), where eta is the client's share of the N parameters.
-
-    Args:
-        model: the result of `measure`.
-        num_samples: p, the samples of all clients together; each client has the same number.
-        num_clients: K, at most ``num_samples``.
-        epochs: E, passes over the data in the whole run, for all methods.
-        rounds: how often federated averaging communicates during these epochs.
-        batch_size: samples for each client and step of large-batch SGD.
-        label_nbytes: bytes for each sample and epoch if clients send labels: 8 for int64.
-        nbytes_per_sample: b, what a sample and its label take when they are compressed without loss
-            (`fltoolkit_research.pooled.lossless_nbytes` measures it; MNIST: 136). Then the advice
-            also says how many times the data each method sends, and warns where that is more than
-            once.
+    It is at least 2 and at most ``num_samples``; None if split learning sends more bytes even with
+    one sample for each client. Both totals are linear in the number K of clients. For one epoch and
+    one round they are equal near K = 2pq / (N (2 - eta)), where eta is the client's share of the N
+    parameters.
 
     >>> mlp = ModelCost(189_450, 183_040, 757_800, 732_160, 640, 377_344, 364_544)
-    >>> advise(mlp, num_samples=60_000, num_clients=500, epochs=1, rounds=1)
-    method                client compute  bytes per client   bytes total
-    large-batch SGD            136 MFLOP           3.03 MB       1.52 GB
-    federated averaging        136 MFLOP           1.52 MB        758 MB
-    split learning             131 MFLOP           1.35 MB        673 MB  fewest
-    Split sends fewer bytes than federated from 392 clients on.
-    >>> advice = advise(
-    ...     mlp, num_samples=60_000, num_clients=10, epochs=1, rounds=1, nbytes_per_sample=136
-    ... )
-    >>> advice.data.nbytes, round(advice.times_the_data(advice.split), 1)
-    (8160000, 38.5)
+    >>> crossover_clients(mlp, num_samples=60_000, epochs=1, rounds=1)
+    392
     """
-    _check(num_samples=num_samples, num_clients=num_clients, epochs=epochs)
-    _check(rounds=rounds, batch_size=batch_size)
+    how = {"num_samples": num_samples, "epochs": epochs, "label_nbytes": label_nbytes}
 
-    def split(clients: int) -> int:
-        how = {"num_samples": num_samples, "epochs": epochs, "label_nbytes": label_nbytes}
-        return split_nbytes(model, num_clients=clients, **how)
+    def pays(clients: int) -> bool:
+        split = split_nbytes(model, num_clients=clients, **how)
+        return split < federated_nbytes(model, num_clients=clients, rounds=rounds)
 
-    def federated(clients: int) -> int:
-        return federated_nbytes(model, num_clients=clients, rounds=rounds)
-
-    steps = epochs * math.ceil(num_samples / (num_clients * batch_size))
-    passes = 3 * epochs * num_samples / num_clients  # forward passes of one sample
-    whole, bottom = passes * model.flops_forward, passes * model.flops_forward_client
-    data = None
-    if nbytes_per_sample is not None:
-        if not 0 < nbytes_per_sample < math.inf:
-            raise ValueError(f"nbytes_per_sample={nbytes_per_sample!r}: must be above 0 and finite")
-        total = math.ceil(num_samples * nbytes_per_sample)
-        data = MethodCost("send the data", num_clients, 0.0, total)  # the receiver computes
-    large_batch = federated_nbytes(model, num_clients=num_clients, rounds=steps)
-    return Advice(
-        MethodCost("large-batch SGD", num_clients, whole, large_batch),
-        MethodCost("federated averaging", num_clients, whole, federated(num_clients)),
-        MethodCost("split learning", num_clients, bottom, split(num_clients)),
-        _crossover(lambda clients: split(clients) - federated(clients), num_samples),
-        data,
-    )
-
-
-def _crossover(excess: Callable[[int], int], num_samples: int) -> int | None:
-    """The first k >= 2 from which on ``excess`` stays negative; it is linear from 2 on."""
-    if num_samples < 2 or excess(num_samples) >= 0:
+    if num_samples < 2 or not pays(num_samples):
         return None
-    return 2 + bisect_left(range(2, num_samples + 1), True, key=lambda k: excess(k) < 0)
-
-
-def _factor(value: float) -> str:
-    """Three digits: ``0.0421``, ``4.21``, ``421``, ``42,100``."""
-    return f"{float(f'{value:.3g}'):,g}"
+    return 2 + bisect_left(range(2, num_samples + 1), True, key=pays)
 
 
 def _check(**counts: int) -> None:
@@ -323,9 +176,3 @@ def _check(**counts: int) -> None:
             f"num_clients={clients} for num_samples={samples}: each client needs a sample of its "
             f"own; lower num_clients to {samples} or fewer"
         )
-
-
-def _si(value: float, unit: str) -> str:
-    """Three digits with a prefix: ``_si(1515600, "B") == "1.52 MB"``."""
-    power = min(max(int(f"{value:.2e}"[5:]), 0) // 3, 5)  # the exponent after rounding
-    return f"{value / 1000**power:.3g} {['', 'k', 'M', 'G', 'T', 'P'][power]}{unit}"

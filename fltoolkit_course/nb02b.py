@@ -24,15 +24,8 @@ card, check, predict = notebook.card, notebook.check, notebook.predict
 def narrow_cut(*, num_features: int, num_samples: int, num_rounds: int) -> Answer:
     def crossover(cut: int) -> int | None:
         model = cost.measure(splitnn_mlp(num_features, seed=0), (num_features,), cut=cut)
-        advice = cost.advise(
-            model,
-            num_samples=num_samples,
-            num_clients=3,  # how many there are does not move the border
-            epochs=num_rounds,
-            rounds=num_rounds,
-            label_nbytes=8,
-        )
-        return advice.crossover_clients
+        how = {"num_samples": num_samples, "epochs": num_rounds, "rounds": num_rounds}
+        return cost.crossover_clients(model, **how, label_nbytes=8)
 
     wide, narrow = crossover(4), crossover(2)
     return Answer(

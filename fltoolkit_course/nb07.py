@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from fltoolkit.cost import advise, measure
-from fltoolkit.models import splitnn_mlp
 from fltoolkit_course._reading import without_marks
 from fltoolkit_course.comparison import near
 from fltoolkit_course.guesses import AT_LEAST_0, Between
@@ -60,23 +58,5 @@ def seconds_on_link(*, record: Mapping[str, float]) -> Answer:
             (near(waiting, 0.5), "That is the waiting. Add the time of the bytes."),
             (near(sending + 50 * record["num_waits"], 0.5), "50 ms are 0.05 seconds."),
             (near(right / 60, 0.01), "In seconds, please, not in minutes."),
-        ],
-    )
-
-
-@notebook.answer("clients")
-def clients() -> Answer:
-    """The number of clients from which split learning sends less, with the cut at 2."""
-    at = {}
-    for cut in (2, 4):
-        cost = measure(splitnn_mlp(784, 10, seed=0), (784,), cut=cut)
-        advice = advise(cost, num_samples=60_000, num_clients=10, epochs=1, rounds=1)
-        at[cut] = advice.crossover_clients or 0
-    return Answer(
-        at[2],
-        hints=[
-            (lambda a: a == at[4], "That is with the cut at 4, where 640 values cross."),
-            (near(at[4] / 5, 1), "A fifth of the values, and a smaller bottom too."),
-            (lambda a: a == 10, "That is num_clients; look at crossover_clients."),
         ],
     )

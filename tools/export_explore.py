@@ -49,11 +49,11 @@ from experiments.pareto import report as pareto_report
 from experiments.pareto import settings as pareto
 from fltoolkit import codecs
 from fltoolkit.codecs import Quantize, TopK, num_kept
+from fltoolkit.cost import ModelCost, crossover_clients, federated_nbytes, split_nbytes
 from fltoolkit.data.datasets import PIXEL_STATISTICS
 from fltoolkit.plots.style import INK, PAPER
 from fltoolkit.split import gates
 from fltoolkit_course import plots as course_plots
-from fltoolkit_course.panels import compare_bytes
 from fltoolkit_course.plots.codec_report import draw_report
 from fltoolkit_course.plots.drawing import Area, Axis, Frame, Graphic, chart, symbol
 from fltoolkit_research import NULL_MODELS, Experiment, pooled, secrecy, sizes_of
@@ -819,17 +819,19 @@ def ends(task: Mapping[str, Any], method: Mapping[str, Any]) -> list[tuple[float
 
 def pictures() -> dict[str, str]:
     """What a page shows where scripts are switched off and no picture is saved yet."""
+    model = ModelCost(10**6, 10**5, 4 * 10**6, 4 * 10**5, 640, 0, 0)
     clients: Sequence[int] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-    told = [compare_bytes(k) for k in clients]
+    run = {"num_samples": 60_000, "epochs": 1}
     lines = {
-        "split": [(k, c.split_nbytes) for k, c in zip(clients, told, strict=True)],
-        "federated": [(k, c.federated_nbytes) for k, c in zip(clients, told, strict=True)],
+        "split": [(k, split_nbytes(model, num_clients=k, **run) / k) for k in clients],
+        "federated": [(k, federated_nbytes(model, num_clients=k, rounds=1) / k) for k in clients],
     }
+    words = f"Splitting pays from {crossover_clients(model, **run, rounds=1)} clients on."
     area = Area(width=640, height=300)
     marks = [*chart(lines, "num_clients", "nbytes_per_client", area, log=True)]
     four = course_plots.describe_codec(recorded()["activation"], codecs.Pipeline(Quantize(4)))
     made = {
-        "advisor": Graphic(640, 300, compare_bytes(100).sentence, marks),
+        "advisor": Graphic(640, 300, words, marks),
         "language": language_picture(),
         "codec": draw_report(four, f"Quantize(4) on recorded activations. {four.sentence}"),
     }

@@ -1,4 +1,4 @@
-/* The advisor: bytes of three methods before any is run, and of the samples themselves, by the formulas of
+/* When does splitting pay? Bytes of three methods before any is run, and of the samples themselves, by the formulas of
    fltoolkit.cost. */
 "use strict";
 
@@ -15,7 +15,7 @@
   const told = (state, clients) => {
     const model = { parameters: state.parameters, parametersClient: Math.round(state.share * state.parameters), cutWidth: state.cut };
     const setting = { samples: state.samples, clients, epochs: state.epochs, rounds: state.rounds, batchSize: 64 };
-    return { ...explore.advise(model, setting), waits: explore.waits(setting) };
+    return { ...explore.totals(model, setting), waits: explore.waits(setting) };
   };
 
   const render = (state) => {
@@ -39,11 +39,14 @@
       ...rows.map((r) => [r.words, bytes(r.nbytes / state.clients), bytes(r.nbytes), grouped(r.waits), explore.seconds(r.seconds), times(r.nbytes)]),
     ], rows.indexOf(fewest));
     byId("code").textContent =
-      "from fltoolkit import advise\nfrom fltoolkit.cost import ModelCost\n\n" +
+      "from fltoolkit.cost import ModelCost, crossover_clients, federated_nbytes, split_nbytes\n\n" +
       "# parameters: all, at the client; bytes: all, at the client; cut width; FLOPs are not asked for here\n" +
       `model = ModelCost(${state.parameters}, ${Math.round(state.share * state.parameters)}, ${4 * state.parameters}, ` +
       `${4 * Math.round(state.share * state.parameters)}, ${state.cut}, 0, 0)\n` +
-      `advise(model, num_samples=${state.samples}, num_clients=${state.clients}, epochs=${state.epochs}, rounds=${state.rounds}, nbytes_per_sample=${state.sample})\n`;
+      `split = split_nbytes(model, num_samples=${state.samples}, num_clients=${state.clients}, epochs=${state.epochs})\n` +
+      `federated = federated_nbytes(model, num_clients=${state.clients}, rounds=${state.rounds})\n` +
+      `crossover = crossover_clients(model, num_samples=${state.samples}, epochs=${state.epochs}, rounds=${state.rounds})\n` +
+      `print(split, federated, crossover, ${state.samples} * ${state.sample})  # the last are the data\n`;
     explore.picture(byId("plot"), byId("said").textContent, (width) => {
       const { narrow, height, box } = explore.frame(width, 400, 320, 62);
       const some = whole(stops(1, 10000, 12)).filter((k) => k <= state.samples);

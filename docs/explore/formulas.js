@@ -154,16 +154,16 @@ explore.splitBytes = (model, { samples, clients, epochs }) => {
 /* federated_nbytes: in every round each client gets and sends the model. */
 explore.federatedBytes = (model, { clients, rounds }) => 2 * 4 * model.parameters * clients * rounds;
 
-/* large_batch_nbytes: the same at every step. */
+/* Large-batch SGD: the same at every step. */
 explore.largeBatchBytes = (model, { samples, clients, epochs, batchSize }) =>
   explore.federatedBytes(model, {
     clients,
     rounds: epochs * Math.ceil(samples / (clients * batchSize)),
   });
 
-/* advise: total bytes of the three methods, and from how many clients on splitting sends fewer than
-   federating (null: never). From two clients on both are straight lines in the number of clients. */
-explore.advise = (model, setting) => {
+/* Total bytes of the three methods, and crossover_clients: from how many clients on splitting sends
+   fewer than federating (null: never). From two clients on both are straight lines in the number of clients. */
+explore.totals = (model, setting) => {
   const excess = (clients) =>
     explore.splitBytes(model, { ...setting, clients }) -
     explore.federatedBytes(model, { ...setting, clients });

@@ -9,7 +9,7 @@ explore.byId = (id) => document.getElementById(id);
 (() => {
   const pages = {
     index: "Start", playground: "Train it here", pareto: "The one plot", language: "Language models", silence: "Silence",
-    codec: "A codec", leakage: "What leaks", advisor: "The advisor",
+    codec: "A codec", leakage: "What leaks", advisor: "When splitting pays",
   };
   const here = location.pathname.split("/").pop().replace(".html", "") || "index";
   document.querySelector("nav").innerHTML = Object.entries(pages).map(([page, words]) =>

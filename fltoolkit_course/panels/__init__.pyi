@@ -1,6 +1,3 @@
-from .advisor import AdvisorPanel as AdvisorPanel
-from .advisor import Comparison as Comparison
-from .advisor import compare_bytes as compare_bytes
 from .bits import Playground as Playground
 from .bits import train_in_bits as train_in_bits
 from .codec import CodecPanel as CodecPanel

@@ -36,8 +36,9 @@ for record in watch(training(500), 500, title="Stopped early"):
         break
 """
 PANEL = """
-from fltoolkit_course.panels import AdvisorPanel
-panel = AdvisorPanel(num_clients=10)
+import torch
+from fltoolkit_course.panels import CodecPanel
+panel = CodecPanel(torch.randn(1000, generator=torch.Generator().manual_seed(0)))
 panel._picture.rests_after = 3
 panel
 """
@@ -85,18 +86,18 @@ def test_sliders_change_the_answer_and_the_picture_also_in_a_page_loaded_anew(
 ) -> None:
     notebook.run_cell(2)
     area = notebook.show(2)
-    area.locator(".widget-html").get_by_text("Federated averaging sends 3.88 times").wait_for()
+    area.locator(".widget-html").get_by_text("Quantize(bits=4").wait_for()
     area.locator("img").wait_for()
     notebook.screenshot("panel_before")
 
-    clients = page.get_by_role("slider").first
-    clients.focus()
-    for _ in range(5):  # 10, 20, 50, 100, 200, 500
+    bits, asked = page.get_by_role("slider").first, "print(panel.controls['bits'].value)"
+    bits.focus()
+    for _ in range(2):  # 4, 5, 6
         page.keyboard.press("ArrowRight")
-    area.locator(".widget-html").get_by_text("with 500 clients").wait_for()
-    assert notebook.ask("print(panel.settings['num_clients'])") == "500"
-    sentence = notebook.ask("print(panel.comparison.sentence)")
-    assert sentence.startswith("Split learning sends")
+    area.locator(".widget-html").get_by_text("Quantize(bits=6").wait_for()
+    assert notebook.ask(asked) == "6"
+    said = "print('Quantize, nearest:', panel.report.sentence)"
+    sentence = notebook.ask(said)
     wait_for(page, lambda: set(notebook.outputs(2)[2]["data"]) == {"image/png", "text/plain"})
     wait_for(page, lambda: notebook.outputs(2)[2]["data"]["text/plain"] == sentence)
     area.locator("img[src^='data:image/png']").wait_for()  # the slider rests: PNG again
@@ -107,15 +108,14 @@ def test_sliders_change_the_answer_and_the_picture_also_in_a_page_loaded_anew(
         page, server, "probe.ipynb"
     )  # the page is loaded anew, its kernel goes on
     area = again.show(2)
-    clients = page.get_by_role("slider").first
-    for key, now in (("ArrowRight", "1000"), ("Home", "1")):  # the picture follows them
-        clients.focus()
+    bits = page.get_by_role("slider").first
+    for key, now in (("ArrowRight", "7"), ("Home", "1")):  # the picture follows them
+        bits.focus()
         page.keyboard.press(key)
-        asked = "print(panel.settings['num_clients'])"
-        wait_for(page, lambda now=now, asked=asked: again.ask(asked) == now)
-        sentence = again.ask("print(panel.comparison.sentence)")
+        wait_for(page, lambda now=now: again.ask(asked) == now)
+        sentence = again.ask(said)
         area.get_by_title(sentence).or_(area.get_by_alt_text(sentence)).first.wait_for()
-    area.get_by_alt_text("with 1 client each").wait_for()  # at rest
+    area.get_by_alt_text(sentence).wait_for()  # at rest
     shown = area.locator("img, svg[role=img]").filter(visible=True)
     assert shown.count() == 1, "the picture of before is hidden"
     again.screenshot("panel_loaded_anew")

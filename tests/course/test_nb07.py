@@ -1,6 +1,5 @@
 """Answers of notebook 07, against a small made-up sweep and the package's own formulas."""
 
-import torch
 from course.answers import NAN, Case
 from made_up import ALL
 
@@ -27,7 +26,6 @@ CASES = {
         right=[80, 80.0, 60_000_000 / 1e6 + 400 * 0.05, 79.8],
         wrong=[60, 20.0, 60 + 400 * 50, 80 / 60, NAN],
     ),
-    "clients": Case(right=[55, 55.0, torch.tensor(55)], wrong=[392, 392 / 5, 78, 10]),
 }
 
 

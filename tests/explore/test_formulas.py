@@ -1,5 +1,6 @@
 """What the scripts compute while a reader drags, and while the playground trains, is Python's."""
 
+import math
 from statistics import mean
 from typing import Any
 
@@ -8,9 +9,9 @@ import pytest
 import torch
 from explore.conftest import Call
 
-from fltoolkit import SGD, Batches, Channel, History, Party, advise, load
+from fltoolkit import SGD, Batches, Channel, History, Party, load
 from fltoolkit.codecs import ErrorFeedback, Identity, Pipeline, Quantize, TopK
-from fltoolkit.cost import ModelCost
+from fltoolkit.cost import ModelCost, crossover_clients, federated_nbytes, split_nbytes
 from fltoolkit.federated import Local, fedavg
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.split import LossGate, train_async, train_split
@@ -45,22 +46,17 @@ def test_the_advice_is_that_of_python(call: Call) -> None:
         model = {"parameters": n, "parametersClient": below, "cutWidth": cut}
         setting = {"samples": samples, "clients": clients, "epochs": epochs, "rounds": rounds}
         found = call(
-            "(explore, [model, setting]) => explore.advise(model, setting)",
+            "(explore, [model, setting]) => explore.totals(model, setting)",
             [model, {**setting, "batchSize": batch}],
         )
-        told = advise(
-            ModelCost(n, below, 4 * n, 4 * below, cut, 0, 0),
-            num_samples=samples,
-            num_clients=clients,
-            epochs=epochs,
-            rounds=rounds,
-            batch_size=batch,
-        )
+        cost, run_of = ModelCost(n, below, 4 * n, 4 * below, cut, 0, 0), {"num_clients": clients}
+        passes = {"num_samples": samples, "epochs": epochs}
+        steps = epochs * math.ceil(samples / (clients * batch))
         assert found == {
-            "largeBatch": told.large_batch_sgd.nbytes,
-            "federated": told.federated.nbytes,
-            "split": told.split.nbytes,
-            "crossover": told.crossover_clients,
+            "largeBatch": federated_nbytes(cost, **run_of, rounds=steps),
+            "federated": federated_nbytes(cost, **run_of, rounds=rounds),
+            "split": split_nbytes(cost, **run_of, **passes),
+            "crossover": crossover_clients(cost, **passes, rounds=rounds),
         }
 
 

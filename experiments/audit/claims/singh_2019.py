@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, judged
-from fltoolkit.cost import advise
+from fltoolkit.cost import crossover_clients
 from fltoolkit.cost import measure as cost_of
 from fltoolkit.models import splitnn_mlp
 from fltoolkit_research import Experiment, run
@@ -17,9 +17,7 @@ FEDERATED = replace(SPLIT, protocol="fedavg")
 def measure(seed: int, quick: bool) -> Values:
     """The crossover by formula, and real bytes of both methods on both sides of it."""
     model = cost_of(splitnn_mlp(PIXELS, seed=seed), (PIXELS,), CUT)
-    crossover = advise(
-        model, num_samples=SAMPLES, num_clients=2, epochs=1, rounds=1, label_nbytes=8
-    ).crossover_clients
+    crossover = crossover_clients(model, num_samples=SAMPLES, epochs=1, rounds=1, label_nbytes=8)
     assert crossover is not None
     values = {"formula": float(crossover)}
     for name, clients in (("below", crossover - 2), ("above", crossover + 2)):
@@ -54,7 +52,7 @@ CLAIM = Claim(
     source="Singh et al. 2019, arXiv 1909.09145, abstract; the formula is our derivation",
     known="abstract",
     ours="Real bytes of one pass over 1,000 digits on both sides of the crossover that "
-    "`fltoolkit.advise` predicts; the bottom is handed on from client to client.",
+    "`fltoolkit.cost.crossover_clients` predicts; the bottom is handed on from client to client.",
     own_task=True,
     judge=judge,
     seeds=range(5),

@@ -10,7 +10,6 @@ from made_up import ALL
 
 from fltoolkit_course.labs import Panel, ThresholdLab
 from fltoolkit_course.panels import (
-    AdvisorPanel,
     CodecPanel,
     LeakPanel,
     OwnersPanel,
@@ -19,7 +18,6 @@ from fltoolkit_course.panels import (
 )
 
 PANELS: list[tuple[Callable[[], Any], str]] = [
-    (AdvisorPanel, "fltoolkit_course.panels.compare_bytes(num_clients=100)"),
     (lambda: CodecPanel(torch.zeros(1)), "fltoolkit_course.plots.describe_codec(tensor, codec)"),
     (
         lambda: LeakPanel([], *3 * [torch.zeros(1)]),
