@@ -260,6 +260,7 @@ class Party:
                     f"Training has diverged, or a layer has no gradient there: {_ADVICE}"
                 )
             self.optimizer.step()
+            torch.clear_autocast_cache()  # else autocast around a run computes with old weights
         return x.grad
 
     def _check_learns(self) -> None:
@@ -302,6 +303,7 @@ class Party:
         from those of `weights`.
         """
         getattr(self.module, "_orig_mod", self.module).load_state_dict(weights)
+        torch.clear_autocast_cache()
 
     def state_dict(self) -> dict[str, Any]:
         """All that this party needs to go on later: its weights and its optimizer's state."""

@@ -316,6 +316,7 @@ def take_step(optimizer: torch.optim.Optimizer, params: Sequence[Tensor], local:
     if local.schedule is None:
         optimizer.step()
         return
+    torch.clear_autocast_cache()  # else autocast around a run computes with old weights
     count = optimizer.param_groups[0]  # its entries are saved with the optimizer's state
     num_steps = count.setdefault("num_steps", 0)
     factor = local.schedule(num_steps)

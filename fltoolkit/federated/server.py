@@ -89,6 +89,7 @@ def apply_update(model: nn.Module, delta: Tree, optimizer: torch.optim.Optimizer
         optimizer.zero_grad()
     added = {n: plus_difference(own[n], d) for n, d in delta.items() if n not in params}
     model.load_state_dict(added, strict=False)
+    torch.clear_autocast_cache()  # it may hold weights of before, in fewer bits
     if not all(map(is_finite, own.values())):
         model.load_state_dict(before)
         raise FloatingPointError(
