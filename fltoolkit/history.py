@@ -15,8 +15,10 @@ __all__ = ["CHECKED", "History", "Record", "checked_at_call", "evaluated", "to_c
 P = ParamSpec("P")
 
 Scalar = int | float | str | bool
-Record = dict[str, Scalar]
-"""One row of a run: a flat dict of plain numbers and strings, so that it is JSON as it stands."""
+Record = dict[str, Any]
+"""One row of a run: a flat dict of plain numbers and strings, so that it is JSON as it stands.
+
+Its values are of type Any for a type checker, so that it takes ``record["nbytes"] / 1e6``."""
 
 CHECKED: Record = {}
 """What a protocol yields when its arguments are checked, an empty record: see `checked_at_call`."""

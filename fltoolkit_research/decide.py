@@ -224,7 +224,7 @@ def _split(split: Split, codecs: Mapping[str, Codec]) -> Found:
     y = split.owners[first][1]
     xs = tuple(split.owners[name][0] for name in held)
     batches = Batches(xs, y, BATCH, seed=split.seed)
-    list(train_vertical(parts, top, batches.epochs(ROUNDS), channel))  # type: ignore[arg-type]
+    list(train_vertical(parts, top, batches.epochs(ROUNDS), channel))
     blocks = [split.x_test[:, block] for block in held.values()]
     free = 0
     if first in held:

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from mypy import api
 from pages import DOCS, run_page, with_accuracies_of
 
 
@@ -51,3 +52,15 @@ def test_one_image_is_allowed_and_nothing_else():
         page.replace("12", "13"),
     ):
         assert with_accuracies_of(page, wrong, 100 / 360) != page
+
+
+@pytest.mark.slow
+def test_the_code_of_the_readme_passes_a_type_checker(tmp_path, monkeypatch):
+    """As a user's own file does, who divides a record's bytes."""
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"```python\n(.*?)```", readme, re.DOTALL))
+    user = tmp_path / "mine.py"
+    user.write_text(code + '\nmegabytes: float = records[-1]["nbytes"] / 1e6\n', encoding="utf-8")
+    monkeypatch.chdir(DOCS.parent)  # with the settings and the cache of `make check`
+    words, errors, status = api.run([str(user)])
+    assert status == 0, words + errors

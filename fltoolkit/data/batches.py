@@ -12,8 +12,8 @@ from fltoolkit.arrays import as_tensor
 from fltoolkit.data.partitions import generator
 from fltoolkit.shapes import Int64
 
-Inputs = Tensor | tuple[Tensor, ...]
-"""What one batch feeds in: a tensor, or for vertical data one tensor per feature party."""
+Inputs = Any
+"""What one batch feeds in: a tensor, or for vertical data a tuple of one for each feature party."""
 
 
 class Batches:

@@ -80,7 +80,8 @@ def fedavg(
     Records hold ``round``, ``step`` (= round + 1), ``loss`` (mean local loss of the clients in
     time, weighted by samples; only the experimenter sees it), ``num_arrived`` (updates in time),
     ``num_late`` (of this cohort), ``num_stale`` (late ones of earlier rounds that count now),
-    ``num_failed``, ``seconds`` (virtual time so far) and the totals ``nbytes_up``, ``nbytes_down``,
+    ``num_failed``, ``seconds`` (virtual time so far), with `mean_of_senders` ``share_sent`` (the
+    share of their values that the updates hold), and the totals ``nbytes_up``, ``nbytes_down``,
     ``nbytes``.
 
     Raises:
@@ -186,6 +187,7 @@ def one_round(
         "num_late": len(late),
         "num_stale": len(stale),
         "num_failed": sum(u.delta is None for u in updates),
+        **_share_sent(counting),
         "seconds": backlog.seconds,
     }
 
@@ -232,6 +234,13 @@ def interval_averaging(
 
 
 # ---------------------------------------------------------------------------- steps of a round
+
+
+def _share_sent(counting: Sequence[ReceivedUpdate]) -> Record:
+    """Which share of the values the updates hold, if the mean asks for their masks."""
+    masks = [mask for update in counting for mask in update.masks.values()]
+    total = sum(mask.numel() for mask in masks)
+    return {"share_sent": sum(int(mask.sum()) for mask in masks) / total} if total else {}
 
 
 def _announce_codec(

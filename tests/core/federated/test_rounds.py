@@ -328,13 +328,15 @@ def test_masked_mean_divides_by_those_who_sent():
         "a": (torch.tensor([[4.0, 1.0]]), torch.zeros(1)),
         "b": (torch.tensor([[1.0, -6.0]]), torch.zeros(1)),
     }
-    ends = []
+    ends, shares = [], []
     for mean in (mean_of_all, mean_of_senders):
         model = Two()
         channel = Channel({"update": Pipeline(TopK(0.5))})
-        run(model, Fleet(clients, walk), channel, rounds=1, server=Server(mean=mean))
+        (record,) = run(model, Fleet(clients, walk), channel, rounds=1, server=Server(mean=mean))
         ends.append(model.w.tolist())
+        shares.append(record.get("share_sent"))
     assert ends == [[2, -3], [4, -6]]
+    assert shares == [None, 0.5]
 
 
 @pytest.mark.slow
@@ -540,7 +542,7 @@ def test_an_optimizer_of_another_model_or_of_half_of_it_is_refused():
     ):
         with pytest.raises(ValueError, match=complaint):
             run(model, people(), server=Server(optimizer=optimizer))
-    with pytest.raises(TypeError, match=r"one of torch\.optim"):
+    with pytest.raises(TypeError, match=r"give a made one, torch\.optim"):
         check_optimizer("server", model, "SGD")
     check_optimizer("server", model, SGD(model.parameters(), 1.0))
 
