@@ -52,7 +52,8 @@ def __getattr__(name: str) -> Any:
         return _name(name)
     if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
         return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    words = "docs/coming_from.md has the words of PyTorch, TFF, SecretFlow, coMind, PySyft, Flower"
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}: {words}", name=name)
 
 
 def _moved(name: str, path: object = None, target: object = None) -> None:

@@ -4,6 +4,7 @@ Not here: drawing them (plots/figures.py) and producing them (split/chain.py).
 """
 
 import functools
+import inspect
 import json
 import os
 import warnings
@@ -44,6 +45,11 @@ def checked_at_call(protocol: Callable[P, Iterator[Record]]) -> Callable[P, Iter
 
     @functools.wraps(protocol)
     def checked(*args: P.args, **kwargs: P.kwargs) -> Iterator[Record]:
+        try:
+            inspect.signature(protocol).bind(*args, **kwargs)
+        except TypeError as error:
+            takes = ", ".join(inspect.signature(protocol).parameters)
+            raise TypeError(f"{protocol.__name__}: {error}. It takes {takes}") from None
         records = protocol(*args, **kwargs)
         if next(records) != CHECKED:
             raise TypeError(f"{protocol.__name__} has no `yield CHECKED` after its checks")

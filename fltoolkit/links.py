@@ -204,6 +204,9 @@ class Links:
     def _begin(self, link: Link) -> Ends:
         """Make a codec for each end of a link."""
         check_kind(link.kind)
+        for name in (link.sender, link.receiver):
+            if not isinstance(name, str):
+                raise TypeError(f"{name!r}: give the name of the sender or receiver, party.name")
         if link.sender == link.receiver:
             raise ValueError(
                 f"{link.sender!r} sends {link.kind} to itself: a message needs two parties"

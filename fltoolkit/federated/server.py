@@ -105,8 +105,8 @@ def check_optimizer(server: str, model: nn.Module, optimizer: Any) -> None:
         return
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(
-            f"optimizer={optimizer!r}: one of torch.optim; "
-            "None adds the mean update, which is SGD with lr=1"
+            f"optimizer={optimizer!r}: give a made one, torch.optim.Adam(model.parameters(), "
+            "lr=0.01); None adds the mean update, which is SGD with lr=1"
         )
     Party(server, model, optimizer)  # raises an error for an optimizer of another model
     moved = {id(param) for group in optimizer.param_groups for param in group["params"]}

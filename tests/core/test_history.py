@@ -14,6 +14,15 @@ ROWS = [
 ]
 
 
+def test_a_wrong_word_is_answered_with_the_words_that_a_protocol_takes():
+    @checked_at_call
+    def protocol(rounds, *, seed=0):
+        yield CHECKED
+
+    with pytest.raises(TypeError, match=r"protocol: .* 'rounds'\. It takes rounds, seed$"):
+        protocol(num_rounds=3)
+
+
 def test_columns_rows_and_slices():
     history = History(ROWS)
     assert len(history) == 3

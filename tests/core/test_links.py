@@ -300,3 +300,9 @@ def test_a_broadcast_asks_for_the_codec_of_the_group():
     channel = Channel(lambda link: asked.append(link) or Pipeline(Quantize(8)))
     channel.broadcast("server", ["ann", "ben"], "model", {"w": normal(40)})
     assert {*asked} == {("server", "ann, ben", "model")}
+
+
+def test_a_party_in_place_of_its_name_is_told_so():
+    alice = Party("alice", torch.nn.Linear(1, 1))
+    with pytest.raises(TypeError, match=r"<Party 'alice'.*>: give the name .* party\.name"):
+        Channel().send(alice, "bob", "update", {})
