@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
+from fltoolkit import Party
 from fltoolkit.cli import main
 from fltoolkit_research import read, run
 from fltoolkit_research.pooled import lossless
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "howto.md").read_text(encoding="utf-8")
-AVERAGE, TRAIN, GATE, EXPERIMENT, PAPER = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+PYTHON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+AVERAGE, DEVICES, TRAIN, GATE, EXPERIMENT, PAPER = PYTHON
 
 SUITE = """
 import pytest
@@ -73,6 +76,7 @@ def test_all_of_it_in_two_files(tmp_path, monkeypatch, capsys):
 def test_federated_averaging_without_an_experiment(capsys):
     page: dict = {}
     exec(AVERAGE, page)
+    exec(DEVICES, page | {"Party": Party, "nn": nn, "torch": torch})
     assert page["score"]["accuracy"] > 0.5
     assert page["record"]["nbytes_up"] < page["record"]["nbytes_down"] / 3
     assert len(capsys.readouterr().out.splitlines()) == 3
