@@ -1,4 +1,4 @@
-"""Tensors from what people have: numpy arrays and pandas tables.
+"""Tensors from what people have: numpy arrays, pandas tables, a torch `Dataset`.
 
 Not here: data sets that are loaded (data), trees of tensors (trees).
 """
@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.data import Dataset, IterableDataset, default_collate
 
-__all__ = ["Array", "as_tensor"]
+__all__ = ["Array", "as_tensor", "is_items", "rows_of"]
 
 Array = NDArray[Any]
 
@@ -42,3 +43,30 @@ def as_tensor(what: str, values: Any) -> Tensor:
     if array.dtype == np.float64:
         return torch.as_tensor(array, dtype=torch.get_default_dtype())
     return torch.as_tensor(array, dtype=torch.int64 if array.dtype.kind in "iu" else None)
+
+
+def is_items(data: Any) -> bool:
+    """Whether the data are a torch `Dataset`. TypeError for one whose items have no numbers."""
+    if isinstance(data, IterableDataset):
+        raise TypeError(
+            f"a {type(data).__name__} has no item k: give a Dataset with __len__ and __getitem__, "
+            "for a stream one over list(stream)"
+        )
+    return isinstance(data, Dataset)
+
+
+def rows_of(x: Any, y: Any, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The samples with these ids, and their labels. A torch `Dataset` stands as x and as y.
+
+    Its items ``(x, y)`` are read now, each time anew: what it draws at random differs each time.
+    """
+    if not is_items(x):
+        return x[rows], y[rows]
+    try:
+        x, y = default_collate([x[k] for k in rows.tolist()])
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(
+            f"{type(x).__name__}: its items must be (x, y), tensors of one shape, arrays or "
+            f"numbers. Give it a transform that makes them: {error}"
+        ) from error
+    return as_tensor("x", x), as_tensor("y", y)

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
 
 from fltoolkit.arrays import as_tensor
 from fltoolkit.codecs.base import Codec
@@ -89,7 +90,8 @@ def evaluate(
         parties: the chain, whose last party has the ``loss_fn``. Of a plain module only the metric
             is measured.
         x: inputs [samples, ...] of any type and shape, or one block for each party but the last:
-            tensors, arrays or tables. Or batches ``(x, y)``, such as a `DataLoader`, without ``y``.
+            tensors, arrays or tables. Or, without ``y``, a torch `Dataset` or batches ``(x, y)``,
+            such as a `DataLoader`.
         y: targets [samples, ...], as ``loss_fn`` takes them.
         metric: what to measure besides the loss.
         through: a codec at each cut; see `forward`.
@@ -170,6 +172,8 @@ def evaluate(
 def _batches(x: Any, y: Any, batch_size: int) -> Iterator[tuple[Any, Tensor]]:
     """Inputs and targets of the batches, as tensors."""
     if y is None:
+        if isinstance(x, Dataset):
+            x = DataLoader(x, batch_size)
         if isinstance(x, Tensor) or not isinstance(x, Iterable):
             raise ValueError("y is missing: give the targets, or batches (x, y) such as a loader")
         for features, labels in x:

@@ -14,7 +14,7 @@ from pages import DOCS, run_page, with_accuracies_of
         ("federated", 360, 8),
         ("split_extras", None, 3),
         ("one_sum", None, 1),
-        ("coming_from", None, 5),
+        ("coming_from", 360, 6),
     ],
 )
 def test_the_page_prints_what_it_says(name, images, num_texts, capsys):

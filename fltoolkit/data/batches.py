@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader
 
-from fltoolkit.arrays import as_tensor
+from fltoolkit.arrays import as_tensor, is_items, rows_of
 from fltoolkit.data.partitions import generator
 from fltoolkit.shapes import Int64
 
@@ -21,20 +22,30 @@ class Batches:
 
     The last, smaller batch is included: 60,000 samples make 938 batches of 64, the last of 32.
     ``x`` may be a tuple with one tensor for each feature party; then row i of every tensor belongs
-    to the same sample. Instead of tensors, numpy arrays and pandas tables may be given.
+    to the same sample. Instead of tensors, numpy arrays and pandas tables may be given, and in
+    place of x and y a torch `Dataset`: ``Batches(dataset, batch_size=32, seed=0)``. Its items are
+    read for each batch; what they draw at random comes from torch's generator.
 
     >>> batches = Batches(torch.arange(10), torch.arange(10), 4, seed=0)
     >>> [len(y) for x, y in batches.epoch(0)]
     [4, 4, 2]
     """
 
-    def __init__(self, x: Any, y: Any, batch_size: int, *, seed: int):
-        parts = tuple(as_tensor("x", part) for part in (x if isinstance(x, tuple) else (x,)))
-        x, y = parts if isinstance(x, tuple) else parts[0], as_tensor("y", y)
-        for part in parts:
-            if len(part) != len(y):
-                raise ValueError(f"x has {len(part)} samples but y {len(y)}: they must agree")
-        if batch_size < 1 or not len(y):
+    def __init__(self, x: Any, y: Any = None, batch_size: int | None = None, *, seed: int):
+        if is_items(x) and isinstance(y, int | None):  # y is the second word: the batch size
+            y, batch_size = x, batch_size or y
+        elif isinstance(x, DataLoader):
+            raise TypeError(
+                "x is a DataLoader, which decides about batches itself: give its samples, "
+                "Batches(loader.dataset, batch_size=32, seed=0)"
+            )
+        else:
+            parts = tuple(as_tensor("x", part) for part in (x if isinstance(x, tuple) else (x,)))
+            x, y = parts if isinstance(x, tuple) else parts[0], as_tensor("y", y)
+            for part in parts:
+                if len(part) != len(y):
+                    raise ValueError(f"x has {len(part)} samples but y {len(y)}: they must agree")
+        if batch_size is None or batch_size < 1 or not len(y):
             raise ValueError(f"batch_size={batch_size} of {len(y)} samples: both must be 1 or more")
         generator(seed)  # a wrong seed raises its error here and not in the first epoch
         self.x, self.y, self.batch_size, self.seed = x, y, batch_size, seed
@@ -57,6 +68,8 @@ class Batches:
         x = self.x
         if isinstance(x, Tensor):
             return _pick(x, rows), _pick(self.y, rows)
+        if x is self.y:
+            return rows_of(x, x, rows)
         return tuple([_pick(part, rows) for part in x]), _pick(self.y, rows)
 
     def epochs(self, num_epochs: int) -> Iterator[tuple[Inputs, Tensor]]:

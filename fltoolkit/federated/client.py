@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fltoolkit.arrays import rows_of
 from fltoolkit.party import (
     SGD,
     LossFn,
@@ -24,7 +25,7 @@ from fltoolkit.party import (
     check_some_count,
     check_targets,
 )
-from fltoolkit.shapes import Int64, Shaped
+from fltoolkit.shapes import Int64
 from fltoolkit.trees import Tree, difference
 
 MakeOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]
@@ -33,8 +34,8 @@ MakeOptimizer = Callable[[list[Tensor]], torch.optim.Optimizer]
 Schedule = Callable[[int], float]
 """``schedule(step)``: the factor of the learning rate at a step; the first step has number 0."""
 
-Data = tuple[Shaped[Tensor, "_ ..."], Shaped[Tensor, "_ ..."]]
-"""One client's samples and their labels, ``(x, y)``."""
+Data = tuple[Any, Any]
+"""One client's samples and their labels, ``(x, y)``; a torch `Dataset` stands as both."""
 
 
 @dataclass(frozen=True)
@@ -148,8 +149,8 @@ class LocalUpdate(NamedTuple):
 def local_update(
     module: nn.Module,
     start: Tree,
-    x: Shaped[Tensor, "num_samples ..."],
-    y: Shaped[Tensor, "num_samples ..."],
+    x: Any,
+    y: Any,
     local: Local,
     *,
     seed: int,
@@ -161,11 +162,14 @@ def local_update(
     in each epoch; FedProx is Li et al. 2020, arXiv 1812.06127, eq. 2.
 
     The result is a function of the arguments alone. The batches of epoch e are those of
-    ``Batches(x, y, batch_size, seed=seed).epoch(e)``. Dropout's masks come from ``seed``, too, and
-    torch's random generator does not change. ``module`` is only used to compute, on its device: its
-    weights, mode and gradients do not change. Frozen parameters stay frozen.
+    ``Batches(x, y, batch_size, seed=seed).epoch(e)``. Dropout's masks come from ``seed``, too, as
+    does what a torch `Dataset` (given as x and as y) draws by torch; torch's own generator does not
+    change. ``module`` is only used to compute, on its device: its weights, mode and gradients do
+    not change. Frozen parameters stay frozen.
 
     Args:
+        x: samples [num_samples, ...].
+        y: their labels [num_samples, ...].
         start: weights and buffers, with the names of ``module.state_dict()``. Frozen parameters may
             be left out: they are then the module's own.
         local: batch size, optimizer, number of steps and loss.
@@ -195,9 +199,10 @@ def local_update(
     device, losses = params[0].device, []
     with seeded_layers(seed, device):
         for rows in batch_indices(len(y), local, seed):
-            loss = loss_of(local.loss_fn, model(x[rows].to(device)), y[rows].to(device))
+            inputs, targets = rows_of(x, y, rows)
+            loss = loss_of(local.loss_fn, model(inputs.to(device)), targets.to(device))
             if not math.isfinite(value := loss.item()):
-                check_some_count("a client", local.loss_fn, y[rows])
+                check_some_count("a client", local.loss_fn, targets)
                 raise _diverged(f"the local loss is {value}")
             losses.append(value)
             optimizer.zero_grad()
@@ -311,12 +316,12 @@ def sent_entries(module: nn.Module) -> Tree:
 
 def take_step(optimizer: torch.optim.Optimizer, params: Sequence[Tensor], local: Local) -> None:
     """Let the optimizer take a step, with clipped gradients and the schedule's learning rate."""
+    torch.clear_autocast_cache()  # else autocast around a run computes with old weights
     if local.clip_norm is not None:
         nn.utils.clip_grad_norm_(params, local.clip_norm)
     if local.schedule is None:
         optimizer.step()
         return
-    torch.clear_autocast_cache()  # else autocast around a run computes with old weights
     count = optimizer.param_groups[0]  # its entries are saved with the optimizer's state
     num_steps = count.setdefault("num_steps", 0)
     factor = local.schedule(num_steps)

@@ -125,7 +125,8 @@ def stack_of(module: nn.Module, data: Sequence[Data]) -> Stack | None:
         and all(weight.requires_grad and not weight._backward_hooks for weight in weights)
         and not any(_hooks(part) for part in module.modules())
     )
-    if not is_stack or any(x.dim() != 2 and not flat for x, _ in data):
+    tensors = all(isinstance(x, Tensor) for x, _ in data)  # and no torch Dataset
+    if not is_stack or not tensors or any(x.dim() != 2 and not flat for x, _ in data):
         return None
     one = weights[0].new_zeros(1, 1)  # its product has another dtype under autocast
     dtypes = {(one @ one).dtype, *(weight.dtype for weight in weights), *(x.dtype for x, _ in data)}

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fltoolkit.arrays import as_tensor
+from fltoolkit.arrays import as_tensor, is_items, rows_of
 from fltoolkit.federated.client import Local
 from fltoolkit.party import (
     LABEL_ADVICE,
@@ -19,17 +19,17 @@ from fltoolkit.party import (
     counted_targets,
     is_of_torch,
 )
-from fltoolkit.shapes import Shaped
 
-Clients = Mapping[str, tuple[Shaped[Tensor, "_ ..."], Shaped[Tensor, "_ ..."]]]
-"""Client id to its ``(x, y)``."""
+Clients = Mapping[str, Any]
+"""Client id to its ``(x, y)``, or to its torch `Dataset` with items ``(x, y)``."""
 
 
 def as_clients(clients: Any, server: str) -> Clients:
     """The clients with tensors as samples; an error names the client whose data do not fit.
 
     Numpy arrays and pandas tables are converted to tensors (see `fltoolkit.arrays`). Tensors are
-    not converted or copied.
+    not converted or copied. A torch `Dataset` becomes both x and y: it is read when a client
+    trains, so a random crop differs each time.
     """
     if not isinstance(clients, Mapping):
         raise TypeError(
@@ -48,25 +48,28 @@ def as_clients(clients: Any, server: str) -> Clients:
                 f"client {client!r} is named by a {type(client).__name__}: names are strings, for "
                 f'example "client_{client}"'
             )
-        if not isinstance(data, tuple | list) or len(data) != 2:
+        if is_items(data):
+            data = data, data
+        elif not isinstance(data, tuple | list) or len(data) != 2:
             raise TypeError(
                 f"client {client!r} has a {type(data).__name__}: give its samples and labels as "
-                "(x, y), tensors or arrays; the protocol makes the batches itself, by "
-                "Local(batch_size=...)"
+                "(x, y), tensors or arrays, or a torch Dataset (of a loader: loader.dataset); the "
+                "protocol makes the batches itself, by Local(batch_size=...)"
             )
-        x, y = (
-            as_tensor(f"client {client!r}: x", data[0]),
-            as_tensor(f"client {client!r}: y", data[1]),
-        )
+        else:
+            pairs = zip("xy", data, strict=True)
+            data = [as_tensor(f"client {client!r}: {name}", part) for name, part in pairs]
+        x, y = data
         if len(x) != len(y) or not len(y):
             raise ValueError(
                 f"client {client!r} has {len(x)} samples and {len(y)} labels: need one each, and "
                 "at least 1"
             )
-        first = first or (client, _like(x, y))
-        if _like(x, y) != first[1]:
+        like = _like(x, y)
+        first = first or (client, like)
+        if like != first[1]:
             raise ValueError(
-                f"client {client!r} has {_like(x, y)}, and {first[0]!r} {first[1]}: all "
+                f"client {client!r} has {like}, and {first[0]!r} {first[1]}: all "
                 "learn one model, so their samples must be of one shape and dtype"
             )
         converted[client] = x, y
@@ -78,25 +81,26 @@ def check_fit(model: nn.Module, clients: Clients, local: Local) -> None:
 
     The model is left as it is, and so are torch's random generators.
     """
-    client, (x, y) = next(iter(clients.items()))
-    who, like = f"client {client!r}", _like(x, y)
+    client, data = next(iter(clients.items()))
+    who, (x, y) = f"client {client!r}", _first(2, *data)
+    like = _like(x, y)
     trial = copy.deepcopy(model).eval()
     device = next(trial.parameters()).device
     misfit = (RuntimeError, ValueError, TypeError, IndexError)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         try:
-            output = trial(x[:2].to(device))
+            output = trial(x.to(device))
         except misfit as error:
             advice = _advice(model, x)
             raise ValueError(
                 f"{who}: the model does not take its {like}: {error}. {advice}"
             ) from error
         try:
-            check_targets(output, y[:2])
+            check_targets(output, y)
         except ValueError as error:
             raise ValueError(f"{who}: {error}") from None
         try:
-            loss = local.loss_fn(output, y[:2].to(device))
+            loss = local.loss_fn(output, y.to(device))
         except misfit as error:
             raise ValueError(
                 f"{who}: the loss does not take its {like}: {error}. {LABEL_ADVICE}"
@@ -115,6 +119,8 @@ def check_labels(clients: Clients, outputs: torch.Size, local: Local) -> None:
     if not is_of_torch(local.loss_fn):
         return
     for client, (_, y) in clients.items():
+        if is_items(y):  # it is not read twice
+            continue
         if y.is_floating_point() or y.dtype == torch.bool or y.dim() + 1 != len(outputs):
             continue
         numbers = y[counted_targets(local.loss_fn, y)]
@@ -136,6 +142,13 @@ def _advice(model: nn.Module, x: Tensor) -> str:
     return "Does the model fit the data set?"
 
 
-def _like(x: Tensor, y: Tensor) -> str:
+def _first(count: int, x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """The first samples and labels; torch's generator does not change if a `Dataset` draws."""
+    with torch.random.fork_rng(devices=[]):
+        return rows_of(x, y, torch.arange(min(count, len(y))))
+
+
+def _like(x: Any, y: Any) -> str:
     """Shape and dtype of one sample and its label."""
+    x, y = _first(1, x, y)
     return f"samples {list(x.shape[1:])} {x.dtype}, labels {list(y.shape[1:])} {y.dtype}"

@@ -189,8 +189,8 @@ def check_clients(alices: Sequence[Party], bob: Party, batches: Sequence[Counted
         if not isinstance(data, Counted):
             raise TypeError(
                 f"client {alice.name!r}: its batches are a {type(data).__name__}, which cannot be "
-                "dealt anew in each epoch. Say Batches(x, y, batch_size, seed=0), without "
-                ".epochs(...)"
+                "dealt anew in each epoch. Say Batches(x, y, batch_size, seed=0), of a loader "
+                "Batches(loader.dataset, batch_size=32, seed=0), without .epochs(...)"
             )
         if data.num_samples < 1:
             raise ValueError(f"client {alice.name!r} has no samples: leave it out")

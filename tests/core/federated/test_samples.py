@@ -6,9 +6,11 @@ from math import nan
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from fltoolkit.channel import Channel
+from fltoolkit.data import Batches
+from fltoolkit.evaluation import evaluate
 from fltoolkit.federated import Arrivals, Drop, Fleet, Local, Server, fedavg
 from fltoolkit.federated.samples import as_clients, check_fit
 from fltoolkit.models import seeded
@@ -175,3 +177,82 @@ def test_a_kept_optimizer_is_its_clients_and_is_saved_with_the_run():
     after.load_state_dict(before.state_dict())
     list(start(after, half, local, cohort=2, rounds=range(3, 6)))
     torch.testing.assert_close(half.state_dict(), whole.state_dict(), rtol=0, atol=0)
+
+
+class Cropped(Dataset):
+    """Items that are moved at random whenever they are read, as an augmentation does."""
+
+    def __init__(self):
+        self.read = []
+
+    def __len__(self):
+        return len(Y)
+
+    def __getitem__(self, k):
+        shift = torch.randint(6, ()).item()
+        self.read.append((k, shift))
+        return X[k].roll(shift), Y[k].item()
+
+
+def test_a_torch_dataset_is_learned_from_as_its_tensors_are():
+    def learned(data):
+        model = net(nn.LogSoftmax(dim=1))
+        channel = Channel()
+        records = list(fedavg(model, {"a": data}, channel, rounds=2, cohort=1, local=LOCAL))
+        return records, model.state_dict()["0.weight"]
+
+    (ours, weights), (theirs, others) = learned((X, Y)), learned(TensorDataset(X, Y))
+    assert ours == theirs
+    assert torch.equal(weights, others)
+
+
+def test_a_dataset_is_read_anew_in_each_epoch_by_the_seed_of_the_run():
+    def run(seed):
+        items, state = Cropped(), torch.get_rng_state()
+        local = Local(batch_size=4, lr=0.1, epochs=3)
+        model = net(nn.LogSoftmax(dim=1))
+        list(fedavg(model, {"a": items}, Channel(), rounds=2, cohort=1, local=local, seed=seed))
+        assert torch.equal(state, torch.get_rng_state())
+        return items.read[-len(Y) * 6 :]  # without those of the checks
+
+    read = run(0)
+    assert sorted(k for k, _ in read) == sorted([*range(len(Y))] * 6)
+    assert len({shift for k, shift in read if k == 0}) > 1
+    assert run(0) == read != run(1)
+
+
+def test_batches_and_evaluate_take_a_dataset():
+    items, tensors = Batches(TensorDataset(X, Y), batch_size=4, seed=0), Batches(X, Y, 4, seed=0)
+    for (x, y), (a, b) in zip(items.epochs(2), tensors.epochs(2), strict=True):
+        assert torch.equal(x, a)
+        assert torch.equal(y, b)
+    model = net(nn.LogSoftmax(dim=1))
+    ours = evaluate(model, X, Y, batch_size=4)
+    for given in (TensorDataset(X, Y), DataLoader(TensorDataset(X, Y), 4)):
+        assert evaluate(model, given, batch_size=4) == ours
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        yield X[0], Y[0]
+
+
+NO_ITEMS = [
+    (Stream(), "a Stream has no item k: give a Dataset .* one over list"),
+    (TensorDataset(X), "TensorDataset: its items must be"),
+    ([({"pixels": 1}, 0)], "a list: give its samples|has a list"),
+]
+
+
+@pytest.mark.parametrize(("items", "message"), NO_ITEMS)
+def test_data_without_pairs_to_read_are_named_at_the_call(items, message):
+    with pytest.raises(TypeError, match=message):
+        start({"a": items})
+
+
+def test_a_loader_is_told_the_way_to_batches():
+    loader = DataLoader(TensorDataset(X, Y), 4)
+    with pytest.raises(TypeError, match=r"Batches\(loader\.dataset, batch_size=32, seed=0\)"):
+        Batches(loader, batch_size=4, seed=0)
+    with pytest.raises(TypeError, match=r"of a loader: loader\.dataset"):
+        start({"a": loader})
