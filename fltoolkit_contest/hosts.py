@@ -34,10 +34,10 @@ _ENVIRONMENT = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THR
 Request = tuple[dict[str, Any], list[Array]]
 
 
-def checked(message: bytes) -> Request:
+def checked(message: bytes | bytearray) -> Request:
     """An answer; CupError if it is damaged, or if the entry has ended with an error."""
     try:
-        about, arrays = parse(message[8:])
+        about, arrays = parse(memoryview(message)[8:])
     except ValueError as error:
         raise CupError(f"a party's answer is malformed: {error}") from None
     if why := about.get("error"):
@@ -98,7 +98,7 @@ class Hosts:
             for process, request in zip(chosen, requests, strict=True)
         }
         self._pump(unsent, got)
-        return [checked(bytes(body)) for body in got.values()]
+        return [checked(body) for body in got.values()]
 
     def _pump(self, unsent: dict[int, memoryview], got: dict[int, bytearray]) -> None:
         """Write and read until every process has answered, within the limits."""

@@ -28,6 +28,8 @@ NUM_RUNS = 5
 _T95 = {1: math.inf, 2: 6.314, 3: 2.920, 4: 2.353, 5: 2.132}  # Student, one-sided, n - 1 degrees
 ROLES = {"open": ("server", "owner"), "sums": ("server", "owner"), "split": ("labels", "features")}
 _ATTACKED = 300  # samples for the attack on membership
+LARGEST_CODE = 1024  # bytes of a message about one hidden sample: the attack on them takes long
+LARGEST_RUN = 2 << 30  # bytes of the messages of a run, which are kept for the replay
 
 
 def bound(scores: Sequence[float], *, higher_is_better: bool = True) -> float:
@@ -64,6 +66,7 @@ class Play:
     )
     scores: Array | None = None
     codes: list[Array] = field(default_factory=list)  # of the hidden samples, in league split
+    nbytes_kept: int = 0  # of all messages that the parties sent
 
     @classmethod
     def of(cls, track: Track, league: str, entry: Entry, salt: str, number: int) -> "Play":
@@ -102,6 +105,9 @@ class Play:
             answers = hosts.ask(asked, range(1, 1 + len(self.groups)))
             heads, ups = self._by_owner(answers)
             arrived = self.wire.up(heads, ups)
+            self.nbytes_kept += sum(array.nbytes for array in (*reply[1], *ups))
+            if self.nbytes_kept > LARGEST_RUN:
+                raise CupError(f"the messages of a run take more than {LARGEST_RUN:,} bytes")
             self.crossed.append((reply, downs, heads, ups, arrived))
             (reply,) = hosts.ask([self._to_server(arrived)], [0])
             yield self.wire
@@ -134,6 +140,11 @@ class Play:
                 if len(sent) != 1 or sent[0].dtype != np.uint8 or sent[0].ndim != 1:
                     raise CupError("a party's answer is malformed: give a message for each sample")
                 sample = sent[0]
+                if sample.size > LARGEST_CODE:
+                    raise CupError(
+                        f"encode sent {sample.size:,} bytes about a hidden sample: at most "
+                        f"{LARGEST_CODE:,} are allowed"
+                    )
                 codes.append(sample)
             ((_, found),) = hosts.ask([({"do": "ask", "coded": bool(codes)}, [sample])], [0])
             if len(found) != 1 or found[0].shape != row.shape or not np.isfinite(found[0]).all():
@@ -165,8 +176,8 @@ class Play:
             rows = np.zeros((len(codes), max(width, 1)), np.uint8)
             for row, code in zip(rows, codes, strict=True):
                 row[: code.size] = code
-            both = np.concatenate([rows, np.unpackbits(rows, axis=1) * 255], axis=1) / 255
-            h, pixels = torch.from_numpy(both).float(), torch.from_numpy(x).float()
+            both = np.concatenate([rows, np.unpackbits(rows, axis=1) * 255], axis=1)
+            h, pixels = torch.from_numpy(both) / 255, torch.from_numpy(x).float()
             half = len(h) // 2
             decoder = train_decoder(h[:half], pixels[:half], seed=0)
             guess = decoder(h[half:]).detach()

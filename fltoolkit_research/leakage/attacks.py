@@ -210,12 +210,18 @@ def explained_variance(
 
 
 def _ridge(z: Tensor, x: Tensor, z_kept: Tensor, x_kept: Tensor) -> Tensor:
-    """Weights of the ridge regression that is best on the kept samples. All zeros is tried too."""
-    gram, along = ((z.T @ right / len(z)).double() for right in (z, x))
+    """Weights of the ridge regression that is best on the kept samples. All zeros is tried too.
+
+    Of many values per sample, the matrix of samples by samples is solved: the weights are the same.
+    """
+    wide = z.shape[1] > 2 * len(z)
+    products = (z @ z.T, x) if wide else (z.T @ z, z.T @ x)
+    gram, along = ((product / len(z)).double() for product in products)
     eye = torch.eye(len(gram), dtype=gram.dtype)
     weights = [torch.zeros(z.shape[1], x.shape[1])]
     for strength in 10.0 ** torch.arange(-4, 3):
-        weights.append(torch.linalg.solve(gram + strength * eye, along).float())
+        found = torch.linalg.solve(gram + strength * eye, along).float()
+        weights.append(z.T @ found if wide else found)
     return min(weights, key=lambda w: float((z_kept @ w - x_kept).square().mean()))
 
 

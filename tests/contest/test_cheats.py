@@ -229,6 +229,59 @@ def test_a_party_that_writes_past_the_wire():
                 answer(play, hosts, message)
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"",
+        b"7",
+        b"[" * 10**6,
+        b"[" + b"[]," * 2_000_000 + b"[]]",
+        b'{"arrays": [["|u1", [9223372036854775808]]]}',
+        b'{"arrays": [["<f8", [1, 4611686018427387904, 4611686018427387904]]]}',
+        b'{"arrays": [["|u1", [1e999]]]}',
+        b'{"arrays": [[[], {}]]}',
+        b'{"arrays": [[{}, [0]]]}',
+        b'{"arrays": 7}',
+        b'{"heads": "\xff", "arrays": []}',
+    ],
+    ids=lambda header: header[:40].decode("latin-1"),
+)
+def test_a_forged_header_is_a_malformed_answer(header):
+    body = len(header).to_bytes(4, "little") + header
+    with pytest.raises(CupError, match="answer is malformed"):
+        checked(len(body).to_bytes(8, "little") + body)
+
+
+@pytest.mark.parametrize("kind", [None, 7, ["update"], {"update": 1}, "\x1b[2J"])
+def test_a_forged_kind_is_refused(kind):
+    for league, head, array in (("open", [kind], np.uint8), ("sums", [kind, 8], np.int64)):
+        with pytest.raises(CupError, match="choose one of"):
+            Wire(league, 2).up([head, head], [np.zeros(3, array)] * 2)
+
+
+SPLIT = """
+def features(me, message):
+    return "control", b""
+def encode(me, sample):
+    return bytes(CODE)
+def labels(me):
+    yield "control", b""
+    return lambda code: [1.0] + 9 * [0.0]
+"""
+
+
+def test_what_the_verifier_keeps_of_a_run_is_limited(monkeypatch):
+    code = SPLIT.replace("CODE", str(referee.LARGEST_CODE + 1))
+    with pytest.raises(CupError, match=r"1,025 bytes about a hidden sample: at most 1,024"):
+        rehearsed(code, "split")
+    monkeypatch.setattr(referee, "LARGEST_RUN", 2000)
+    text = hostile.HONEST.replace("bytes([me.number])", "bytes(300)")
+    text = text.replace("    return lambda", '    yield "control", bytes(501)\n    return lambda')
+    with pytest.raises(CupError, match="messages of a run take more than 2,000 bytes"):
+        rehearsed(text)
+    rehearsed(hostile.HONEST)
+
+
 @FENCED
 @pytest.mark.slow
 def test_a_package_patched_in_the_party_s_process_saves_nothing():
@@ -271,16 +324,7 @@ def test_in_the_replay_no_two_parties_run_at_once(monkeypatch):
 @FENCED
 @pytest.mark.slow
 def test_codes_of_the_split_league_are_replayed():
-    text = """
-import os
-def features(me, message):
-    return "control", b""
-def encode(me, sample):
-    return os.urandom(1)
-def labels(me):
-    yield "control", b""
-    return lambda code: [1.0] + 9 * [0.0]
-"""
+    text = "import os\n" + SPLIT.replace("bytes(CODE)", "os.urandom(1)")
     with pytest.raises(CupError, match="replayed alone, a party sent other bytes"):
         verify(text, track="digits", league="split", num_runs=1, report=str)
 

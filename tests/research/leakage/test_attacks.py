@@ -24,6 +24,7 @@ from fltoolkit_research.leakage import (
     overhear,
     train_decoder,
 )
+from fltoolkit_research.leakage.attacks import _ridge
 from fltoolkit_research.leakage.dependence import batch_distance_correlation
 
 MEASURES = [distance_correlation, corrected_distance_correlation, batch_distance_correlation]
@@ -140,6 +141,20 @@ def test_a_relation_that_is_not_linear_is_learned():
     z = (Factors()(VICTIMS) - decoder.mean) / decoder.scale
     linear = (decoder.mean_input.flatten() + z @ decoder.linear).unflatten(1, (6, 6))
     assert explained > explained_variance(linear, VICTIMS, decoder.mean_input) + 0.005
+
+
+def test_many_values_per_sample_give_the_same_weights_by_a_smaller_matrix(monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(40, 90, generator=generator)
+    x = torch.randn(40, 3, generator=generator)
+    sizes, solve = [], torch.linalg.solve
+    monkeypatch.setattr(torch.linalg, "solve", lambda a, b: (sizes.append(len(a)), solve(a, b))[1])
+    wide = _ridge(z, x, z, x)
+    gram = (z.T @ z / 40).double() + 1e-4 * torch.eye(90, dtype=torch.float64)
+    torch.testing.assert_close(
+        wide, solve(gram, (z.T @ x / 40).double()).float(), atol=1e-3, rtol=0
+    )
+    assert {*sizes} == {40}
 
 
 def test_what_the_attack_refuses():
