@@ -1,7 +1,7 @@
 """An entry: one file of Python, its hash, and what of it counts as bytes.
 
 What an entry knows before the run could stand for data or weights. So comments and docstrings are
-taken out before it runs. Its constants, its names, its zipped code and the parts of its syntax tree
+taken out before it runs. Its constants, its names, its zipped code and all parts of its syntax tree
 (brackets in brackets are numbers, too) are charged beyond what a protocol needs.
 """
 
@@ -12,9 +12,9 @@ import zlib
 from dataclasses import dataclass
 
 FREE_CODE = 8000  # bytes, zipped
-FREE_CONSTANTS = 512  # characters of all numbers and texts together
-FREE_NAMES = 1500  # characters of all different names together
-FREE_NODES = 2000  # expressions and statements; the longest record has 1,624
+FREE_CONSTANTS = 512  # bytes of all numbers and texts together, as they are written
+FREE_NAMES = 1500  # bytes of all different names together
+FREE_NODES = 2000  # parts of the syntax tree; the longest record has 1,738
 _BODIES = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -30,8 +30,8 @@ class Entry:
     source: str  # without comments and docstrings: this is what runs
     sha256: str  # of the file as it was handed in
     nbytes_code: int  # zipped
-    num_constants: int  # characters
-    num_names: int  # characters
+    num_constants: int  # bytes
+    num_names: int  # bytes
     num_nodes: int = 0  # of the syntax tree
 
     @property
@@ -50,24 +50,36 @@ def read_entry(text: str) -> Entry:
     ...
     ValueError: the entry is no Python file: expected ':' (line 1)
     """
-    if len(text) > 200_000:
-        raise ValueError(f"the entry has {len(text):,} characters: at most 200,000 are allowed")
     try:
+        _check_length(text)
         tree = ast.parse(text)
         for node in ast.walk(tree):
             if isinstance(node, _BODIES) and ast.get_docstring(node, clean=False) is not None:
                 node.body = node.body[1:] or [ast.Pass()]
         source = ast.unparse(tree)
+        _check_length(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         where = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
         what = error.msg if isinstance(error, SyntaxError) else error
         raise ValueError(f"the entry is no Python file: {what}{where}") from None
     zipped = min(len(zlib.compress(source.encode(), 9)), len(lzma.compress(source.encode())))
-    constants = sum(len(repr(n.value)) for n in ast.walk(tree) if isinstance(n, ast.Constant))
-    nodes = sum(isinstance(n, ast.expr | ast.stmt) for n in ast.walk(tree))
+    values = [repr(n.value).encode() for n in ast.walk(tree) if isinstance(n, ast.Constant)]
+    constants, nodes = sum(map(len, values)), sum(map(_parts, ast.walk(tree)))
     names = sum(len(name.encode()) for name in _names(tree))
     digest = hashlib.sha256(text.encode()).hexdigest()
     return Entry(source, digest, zipped, constants, names, nodes)
+
+
+def _check_length(text: str) -> None:
+    if len(text) > 200_000:
+        raise ValueError(f"{len(text):,} characters, at most 200,000 are allowed")
+
+
+def _parts(node: ast.AST) -> int:
+    """A node is one part, each name in a list (``global a, b``) and each dot (``from ..``) too."""
+    values = [value for _, value in ast.iter_fields(node) if isinstance(value, list)]
+    texts = sum(isinstance(each, str) for value in values for each in value)
+    return (not isinstance(node, ast.expr_context)) + texts + (getattr(node, "level", 0) or 0)
 
 
 def _names(tree: ast.AST) -> set[str]:

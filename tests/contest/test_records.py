@@ -8,7 +8,7 @@ import pytest
 
 from fltoolkit_contest import read_card, read_entry, read_records
 from fltoolkit_contest.commands import main
-from fltoolkit_contest.entry import FREE_NODES
+from fltoolkit_contest.entry import FREE_CONSTANTS, FREE_NODES
 from fltoolkit_contest.referee import NUM_RUNS, bound
 from fltoolkit_contest.slots import CupError
 from fltoolkit_contest.tracks import TRACKS
@@ -126,8 +126,29 @@ def test_a_line_for_each_entry_whatever_it_is(tmp_path, capsys, monkeypatch):
     assert "\x1b" not in printed
 
 
-def test_brackets_in_brackets_are_numbers_that_are_charged():
+@pytest.mark.parametrize(
+    "data",
+    [
+        f"W = [{'[[]],[],' * 1500}]",
+        f"match 0:\n  case [{'[[_], _], ' * 1000}]: pass",
+        f"match 0:\n  case {'None|True|' * 1500}False: pass",
+        f"def f():\n  global {', '.join(['a', 'b', 'b'] * 1000)}",
+        "from " + "." * 3000 + "a import b",
+        f"import {', '.join(['a as b', 'b as a'] * 1500)}",
+        "def f(a, b): pass\n" * 1000,
+        f"W = {'-+~' * 60}1\n" * 20,
+        f"W = a {'< a > a ' * 800}",
+    ],
+    ids=lambda data: data[:16],
+)
+def test_the_syntax_tree_holds_no_numbers_free_of_charge(data):
     honest = (RECORDS / "shakespeare" / "folded" / "entry.py").read_text("utf-8")
     assert read_entry(honest).num_nodes < FREE_NODES
-    with_data = f"{honest}\nW = [{'[[]],[],' * 1500}]\n"
-    assert read_entry(with_data).charge - read_entry(honest).charge > 3000
+    assert read_entry(f"{honest}\n{data}\n").charge > 2500
+
+
+def test_a_text_is_charged_by_its_bytes_and_a_file_that_grows_is_refused():
+    assert read_entry(f"W = {chr(0x1F600) * 600!r}").charge == 2 + 4 * 600 - FREE_CONSTANTS
+    deep = "".join(" " * level + "if a:\n" for level in range(90)) + " " * 90 + "a;" * 9000
+    with pytest.raises(ValueError, match=r"3,\d+,\d+ characters, at most 200,000"):
+        read_entry(deep)
