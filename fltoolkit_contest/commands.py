@@ -149,16 +149,19 @@ def _board(args: argparse.Namespace) -> int:
     from fltoolkit_contest.referee import verify
 
     cards = []
-    for path in sorted([*args.folder.glob("*.py"), *args.folder.glob("*/*.py")]):
-        name = printable(path.stem if path.parent == args.folder else path.parent.name)
+    for path in sorted([*args.folder.glob("*.py"), *args.folder.glob("*/entry.py")]):
+        name = printable(path.stem if path.parent == args.folder else path.parent.name, 80)
         if path.is_dir():
             continue
         try:
             text = path.read_text(encoding="utf-8")
             more = {"track": args.track, "league": args.league, "name": name}
             cards.append(verify(text, **more, report=lambda line: None))
-            cards[-1].write(path.with_suffix(".card.json"))
-            draw_card(cards[-1], path.with_suffix(".png"))
+            outputs = [path.with_suffix(suffix) for suffix in (".card.json", ".png")]
+            for output in outputs:  # one that was handed in could be a link to another file
+                output.unlink(missing_ok=True)
+            cards[-1].write(outputs[0])
+            draw_card(cards[-1], outputs[1])
             print(f"{name}: verified", flush=True)
         except Exception as error:  # whatever it is, the others go on
             print(f"{name}: not accepted: {printable(str(error))}", flush=True)

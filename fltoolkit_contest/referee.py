@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fltoolkit_contest.card import Card, about_machine
+from fltoolkit_contest.card import Card, about_machine, printable
 from fltoolkit_contest.entry import Entry, read_entry
 from fltoolkit_contest.hosts import Hosts, Request, checked
 from fltoolkit_contest.party import Process
@@ -44,6 +44,8 @@ def bound(scores: Sequence[float], *, higher_is_better: bool = True) -> float:
     n = len(scores)
     if n not in _T95:
         raise ValueError(f"{n} scores: 1 to {max(_T95)} runs are possible")
+    if not np.isfinite(scores).all():
+        raise ValueError(f"scores {[*scores]}: finite numbers are wanted")
     if n == 1:
         return -math.inf if higher_is_better else math.inf
     half = _T95[n] * statistics.stdev(scores) / math.sqrt(n)
@@ -158,9 +160,12 @@ class Play:
         return scores, codes
 
     def losses(self, scores: Array, y: Array) -> Array:
-        """Nats per sample: scores become probabilities here, so that they add up to 1."""
+        """Nats per sample: scores become probabilities here, so that they add up to 1.
+
+        A billion stands for what is more, also where a probability is 0.
+        """
         logs = torch.from_numpy(scores).log_softmax(1).numpy()
-        return -logs[np.arange(len(y)), y.astype(np.int64)]
+        return np.minimum(-logs[np.arange(len(y)), y.astype(np.int64)], 1e9)
 
     def score(self, scores: Array, y: Array) -> float:
         """The track's metric."""
@@ -216,7 +221,8 @@ def _drawn(salt: str, sha256: str, number: int, what: str) -> int:
 
 
 def _same(one: Request, other: Request) -> bool:
-    return one[0] == other[0] and all(map(np.array_equal, one[1], other[1]))
+    same = one[0] == other[0] and len(one[1]) == len(other[1])
+    return same and all(map(np.array_equal, one[1], other[1]))
 
 
 class _Here:
@@ -309,6 +315,7 @@ def verify(
     The docs have an example: docs/cup.md.
     """
     chosen, league = _chosen(track, league)
+    bound([0.0] * num_runs)  # ValueError if so many runs are not possible
     entry = read_entry(text)
     salt = salt or secrets.token_hex(16)
     # not the last one: what a party left behind in the machine is then of another run
@@ -330,7 +337,7 @@ def verify(
     return Card(
         track=track,
         league=league,
-        name=name,
+        name=printable(name, 80) or "entry",
         sha256=entry.sha256,
         salt=salt,
         target=chosen.target,

@@ -203,6 +203,24 @@ def server(me):
     yield "control", b""
     return lambda sample: np.eye(10)[0]
 """,
+    "an answer that holds nothing when it comes again": """
+import os, sys, time
+import numpy as np
+from fltoolkit_contest.pipes import to_bytes
+LAST = [0.0]
+def forged(header, arrays):
+    again, LAST[0] = time.monotonic() - LAST[0] < 0.5, time.monotonic()
+    return to_bytes(header, [] if again else arrays)
+def owner(me, message):
+    sys.modules["__main__"].to_bytes = forged
+    LAST[0] -= 10 * (message == b"")
+    return "labels", os.urandom(4) if message else b""
+def server(me):
+    yield "control", b""
+    time.sleep(1)
+    yield "control", b"now"
+    return lambda sample: np.eye(10)[0]
+""",
     "hidden samples before, in a file": """
 import numpy as np
 def owner(me, message):

@@ -16,7 +16,7 @@ from fltoolkit_contest.entry import FREE_CONSTANTS, read_entry
 from fltoolkit_contest.hosts import Hosts, checked
 from fltoolkit_contest.party import Process
 from fltoolkit_contest.pipes import parse, to_bytes
-from fltoolkit_contest.referee import Play, rehearse, verify
+from fltoolkit_contest.referee import Play, bound, rehearse, verify
 from fltoolkit_contest.slots import CupError, Wire
 from fltoolkit_contest.tracks import CONTEXT, TRACKS, places_of
 
@@ -76,6 +76,23 @@ def test_scores_are_made_to_add_up_to_one():
     play = Play.of(TRACKS["digits"], "open", read_entry("pass"), "salt", 0)
     losses = play.losses(np.array([[277.0, 277.0]]), np.array([0]))
     assert losses == pytest.approx(np.log(2))
+
+
+def test_a_probability_of_zero_is_a_finite_loss():
+    """Else a mean of nats is infinite, and the bound of five runs a raw error."""
+    play = Play.of(TRACKS["shakespeare"], "open", read_entry("pass"), "salt", 0)
+    scores = np.array([[1e308, -1e308, 0.0], [0.0, 1e308, 1e308]])
+    nats = [play.score(scores, np.array([1, 0]))] * 4
+    assert np.isfinite(bound([*nats, 2.0], higher_is_better=False))
+    for wrong in (np.inf, np.nan):
+        with pytest.raises(ValueError, match="finite numbers are wanted"):
+            bound([wrong, *nats])
+
+
+def test_so_many_runs_as_a_bound_is_known_for():
+    for num_runs in (0, 6):
+        with pytest.raises(ValueError, match="1 to 5 runs are possible"):
+            verify(hostile.HONEST, track="digits", league="open", num_runs=num_runs)
 
 
 # ------------------------------------------------------------------------ what a file knows

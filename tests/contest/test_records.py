@@ -71,7 +71,7 @@ def test_the_board_goes_on_after_files_that_are_no_entries(tmp_path, capsys, mon
 def edited(**changes):
     """A record's card as JSON, with changes."""
     whole = json.loads((RECORDS / "digits" / "null" / "card.json").read_text("utf-8"))
-    run = {name: changes.pop(name) for name in ("score", "nbytes") if name in changes}
+    run = {name: changes.pop(name) for name in ("score", "nbytes", "leak") if name in changes}
     whole["runs"][0].update(run)
     return json.dumps(whole | changes)
 
@@ -94,6 +94,14 @@ def edited(**changes):
         edited(name="nu\u3164ll"),
         edited(name="\x1b[2J"),
         edited(name=""),
+        edited(name="null | 12 | 99.99 % |"),
+        edited(name="null" + 60 * " " + "12"),
+        edited(name="n" * 81),
+        edited(score=10**400),
+        edited(leak={"\x1b[2J": 0.5}),
+        edited(leak={"a": None}),
+        edited(measured=[]),
+        edited(runs=[{**json.loads(edited())["runs"][0], "score": float("nan")}]),
         edited(accepted="yes"),
     ],
 )
@@ -114,7 +122,7 @@ def test_a_line_for_each_entry_whatever_it_is(tmp_path, capsys, monkeypatch):
     def verified(text, *, name, **more):
         read_entry(text)
         if name == "odd":
-            raise AttributeError("a forged answer\n\x1b[2J| 1 | odd | 0 |")
+            raise AttributeError("a forged answer\n\x1b[2J" + 70 * " " + "| 1 | odd | 0 |")
         return read_card(RECORDS / "digits" / "null" / "card.json")
 
     monkeypatch.setattr("fltoolkit_contest.referee.verify", verified)
@@ -122,8 +130,28 @@ def test_a_line_for_each_entry_whatever_it_is(tmp_path, capsys, monkeypatch):
     printed = capsys.readouterr().out
     lines = [line.partition(":")[0] for line in printed.splitlines() if ": " in line[:8]]
     assert lines == ["deep", "good", "long", "odd"]
-    assert r"a forged answer\n\x1b[2J| 1" in printed
+    assert r"a forged answer\n\x1b[2J \x7c 1 \x7c odd" in printed
     assert "\x1b" not in printed
+
+
+def test_the_board_writes_through_no_link_that_was_handed_in(tmp_path, monkeypatch):
+    kept, handed_in = tmp_path / "marks.csv", tmp_path / "handed_in"
+    kept.write_text("ana,1")
+    (handed_in / "ana").mkdir(parents=True)
+    for name in ("entry.py", "other.py"):
+        (handed_in / "ana" / name).write_text("pass")
+    for name in ("entry.card.json", "entry.png"):
+        (handed_in / "ana" / name).symlink_to(kept)
+    card = read_card(RECORDS / "digits" / "null" / "card.json")
+    card.name = r"costs $\never$"  # no formula
+    verified = []
+    monkeypatch.setattr(
+        "fltoolkit_contest.referee.verify", lambda text, **more: verified.append(more) or card
+    )
+    assert main(["board", str(handed_in)]) == 0
+    assert [each["name"] for each in verified] == ["ana"]  # other.py is no entry
+    assert kept.read_text() == "ana,1"
+    assert read_card(handed_in / "ana" / "entry.card.json").nbytes == card.nbytes
 
 
 @pytest.mark.parametrize(
