@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from fltoolkit.codecs.base import Codec
+
 _BLANK = " '_\u00a0\u2009\u202f"  # between groups of three digits
 _NUMBER = re.compile(
     rf"(?<![\w.,])[-+\u2212]?(?:(?:\d{{1,3}}(?:[{_BLANK}]\d{{3}})+(?!\d)|\d+(?:[.,]\d+)*)[.,]?|[.,]\d+)"
@@ -54,6 +56,13 @@ def read_answer(answer: Any, like: Any, unit: str = "") -> Any:
         call = ": call it and pass its result" if callable(answer) else ""
         raise ValueError(f"This is a {type(answer).__name__} where a number should be{call}.")
     return answer if found is None else found
+
+
+def read_codec(answer: Any) -> Codec:
+    """The answer, if it is a codec. Raises ValueError if it is something else, e.g. a text."""
+    if not isinstance(answer, Codec):
+        raise ValueError(f"{answer!r} is no codec: try Pipeline(Quantize(2), Entropy()).")
+    return answer
 
 
 def number(value: Any) -> int | float | None:

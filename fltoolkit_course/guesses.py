@@ -77,7 +77,12 @@ class Predict:
         self._possible = {_DIGITS.sub("{}", key): one for key, one in (possible or {}).items()}
         self._found: dict[str, tuple[Any, str]] = {}  # what was measured, by question
         self._asked: dict[str, Any] = {}  # guesses of questions whose cell measures nothing
+        self._told: set[str] = set()  # the questions whose measured value was shown
         self.shown = False  # whether the latest call showed its measured value
+
+    def told(self, *questions: str) -> bool:
+        """Whether the measured values of all these questions were shown in this session."""
+        return self._told.issuperset(questions)
 
     def skip(self) -> None:
         """From now on show measured values without a guess."""
@@ -135,6 +140,7 @@ class Predict:
             print(_FIRST if here else _ABOVE)
         if not self.shown:
             return
+        self._told.add(question)
         guessed = f"{say(read)} {unit}".rstrip() if made else ""
         found = f"{say(measured)} {unit}".rstrip()
         print(f"  your guess: {guessed or 'no guess was made'}")

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from fltoolkit.split.gates import Decay, LossGate, State, gate_trace
-from fltoolkit_course.guesses import AT_LEAST_0, OF_ALL, PERCENT, SHARE
+from fltoolkit_course.guesses import AT_LEAST_0, OF_ALL, PERCENT
 from fltoolkit_course.notebook import Answer, Notebook
 
 notebook = Notebook(
     "03",
     "Async states",
     guesses={
-        "Share of the bytes until within one point of the end?": SHARE,
+        "Share of the bytes until within one point of the end?": PERCENT,
         "Bytes of an epoch in state C?": AT_LEAST_0,
         "Stale share in C, straight after A?": PERCENT,
         "Epochs in C, of {}?": OF_ALL,

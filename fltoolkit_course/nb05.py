@@ -1,11 +1,13 @@
 """The answers of notebook 05. Try to answer before you look."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from fltoolkit.codecs.base import Codec
+from fltoolkit_course._reading import read_codec
 from fltoolkit_course.comparison import near
 from fltoolkit_course.guesses import AT_LEAST_0, PERCENT, Between
 from fltoolkit_course.notebook import Answer, Notebook
@@ -71,16 +73,15 @@ def stochastic_levels(*, x: Tensor, u: Tensor) -> Answer:
 
 
 @notebook.answer("gradients rescued")
-def gradients_rescued(*, score: float, real_bits: float, full: float) -> Answer:
-    """Accuracy and bits per value with the reader's codec, and the accuracy without a codec."""
-    conditions = {
-        "accuracy (within 2 points of full precision)": score >= full - 0.02,
-        "fewer bits (0.5 at most)": real_bits <= 0.5,
-    }
+def gradients_rescued(*, rescue: Callable[[Codec], tuple[float, float]], full: float) -> Answer:
+    """``rescue(codec)`` trains; it returns accuracy and bits per value. ``full``: without codec."""
 
     def read(answer: Any) -> list[str]:
-        if isinstance(answer, type) or not isinstance(answer, Codec):
-            raise ValueError(f"{answer!r} is no codec: try Pipeline(Quantize(2), Entropy()).")
+        score, real_bits = rescue(read_codec(answer))
+        conditions = {
+            "accuracy (within 2 points of full precision)": score >= full - 0.02,
+            "fewer bits (0.5 at most)": real_bits <= 0.5,
+        }
         return [words for words, met in conditions.items() if not met]
 
     return Answer([], read=read)

@@ -4,19 +4,19 @@ from collections.abc import Callable
 from typing import Any
 
 from fltoolkit_course.comparison import near
-from fltoolkit_course.guesses import ANY, AT_LEAST_0, PERCENT, SHARE, Between
+from fltoolkit_course.guesses import AT_LEAST_0, PERCENT, SHARE, Between
 from fltoolkit_course.notebook import Answer, Notebook
 
 notebook = Notebook(
     "08",
     "What leaks",
     guesses={
-        "Explained variance of the victims' images?": Between(high=1),
-        "How much less is explained at 8 bits?": ANY,
+        "Explained variance of the victims' images?": Between(high=100),
+        "How much less is explained at 8 bits?": Between(-100, 100),
         "Left with positions alone?": AT_LEAST_0,
         "Distance correlation with noise?": SHARE,
         "Accuracy with noise 4?": PERCENT,
-        "How much less is explained?": ANY,
+        "How much less is explained?": Between(-100, 100),
         "AUC of the lengths?": SHARE,
     },
 )
@@ -27,12 +27,12 @@ bill, card, check, predict = notebook.bill, notebook.card, notebook.check, noteb
 def by_hand() -> Answer:
     """Mean squared errors of 0.3 for the guesses and 0.8 for the mean image."""
     return Answer(
-        1 - 0.3 / 0.8,
-        tolerance=0.005,
+        100 * (1 - 0.3 / 0.8),
+        tolerance=0.5,
         hints=[
-            (near(0.375, 0.005), "That is the share that is still missing."),
-            (near(0.5, 0.005), "It is a ratio of the two errors, no difference."),
-            (near(62.5, 0.5), "As a number up to 1, please, not in per cent."),
+            (near(37.5, 0.5), "That is the share that is still missing."),
+            (near(50, 0.5), "It is a ratio of the two errors, no difference."),
+            (near(0.625, 0.005), "In per cent, please: half would be 50."),
             (lambda a: a < 0, "The error of the mean image stands below the line."),
         ],
     )
@@ -45,6 +45,7 @@ def five_of_six() -> Answer:
         5 / 6,
         tolerance=0.005,
         hints=[
+            (near(83.3, 0.5), "As a number from 0 to 1, please, not in per cent."),
             (lambda a: a == 5, "That many pairs are right. As a share of all pairs?"),
             (near(2 / 3, 0.01), "Count pairs: there are six."),
             (lambda a: a == 1, "The positive 3 is below the negative 4."),
@@ -55,14 +56,14 @@ def five_of_six() -> Answer:
 
 @notebook.answer("explained variance at cut 2")
 def shorter_bottom(*, at_2: float, at_4: float) -> Answer:
-    """Both values as measured in the notebook."""
+    """Both values as measured in the notebook, as shares; the answer is in per cent."""
     return Answer(
-        at_2,
-        tolerance=0.002,
+        100 * at_2,
+        tolerance=0.2,
         hints=[
-            (lambda a: abs(a - at_4) <= 0.002, "That is the cut at 4: pass cut=2 to trained."),
-            (near(100 * at_2, 0.5), "As a number up to 1, please, not in per cent."),
-            (near(at_4 / 5, 0.01), "Width is not what decides. Measure it."),
+            (near(100 * at_4, 0.2), "That is the cut at 4: pass cut=2 to trained."),
+            (near(at_2, 0.005), "In per cent, please: 100 times that."),
+            (near(100 * at_4 / 5, 1), "Width is not what decides. Measure it."),
         ],
     )
 

@@ -13,7 +13,7 @@ notebook = Notebook(
     "What secrecy costs",
     guesses={
         "How many of ten may drop out?": Between(0, 10),
-        "Explained variance from the sum of ten?": Between(high=1),
+        "Explained variance from the sum of ten?": Between(high=100),
         "How many times the bytes up, with 2 bits?": AT_LEAST_0,
         "Shorter by how much?": Between(high=100),
         "Found at most, of 100?": OF_ALL,

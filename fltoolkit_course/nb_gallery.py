@@ -1,11 +1,14 @@
 """The answers of the codec gallery. Try to answer before you look."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
+from fltoolkit.codecs.base import Codec
 from fltoolkit.codecs.pipeline import Pipeline
 from fltoolkit.codecs.quantize import Quantize
-from fltoolkit_course._reading import read_answer
+from fltoolkit_course._reading import read_codec
 from fltoolkit_course.guesses import AT_LEAST_0, PERCENT, SHARE, Between
 from fltoolkit_course.notebook import Answer, Notebook
 
@@ -69,9 +72,10 @@ def clip(*, x: Tensor) -> Answer:
 
 
 @notebook.answer("at most one bit per value")
-def one_bit() -> Answer:
+def one_bit(*, compete: Callable[[Codec], float]) -> Answer:
+    """``compete(codec)`` returns the bits per value that the codec takes."""
     return Answer(
         0.0,
-        read=lambda bits: max(float(read_answer(bits, 1.0, "bits")) - 1, 0.0),
+        read=lambda answer: max(compete(read_codec(answer)) - 1, 0.0),
         hints=[(lambda a: a > 0, "So many bits per value are beyond the budget of one.")],
     )

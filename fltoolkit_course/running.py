@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from traceback import walk_tb
 from typing import Any, TypeVar
 
-from fltoolkit_course.done import came, saved_edition
+from fltoolkit_course.done import came, cut_short, saved_edition
 
 T = TypeVar("T")
 EARLY = (
@@ -85,10 +85,11 @@ def _line() -> Callable[[str], object]:
 def show_errors_in_words() -> None:
     """In IPython, show one line instead of a traceback for what a reader can mend.
 
-    That is `InWords`, the stop button, and a name that a cell uses before it is known.
+    That is `InWords`, the stop button, a name that a cell uses before it is known, and a row that
+    is missing because a training was stopped.
     """
     if here := shell():
-        here.set_custom_exc((KeyboardInterrupt, InWords, NameError), _one_line)
+        here.set_custom_exc((KeyboardInterrupt, InWords, NameError, LookupError), _one_line)
 
 
 def shell() -> Any:
@@ -106,12 +107,15 @@ def _one_line(
     """What IPython calls instead of showing a traceback."""
     if isinstance(error, KeyboardInterrupt):
         print("Stopped. What was recorded until here is kept, and the next cells work with it.")
-    elif isinstance(error, NameError):
+    elif isinstance(error, InWords):
+        print(error)
+    else:
         *_, (last, line) = walk_tb(traceback)
-        if last.f_globals is shell.user_ns:
+        if last.f_globals is shell.user_ns and isinstance(error, NameError):
             print(f"{error} (line {line} of its cell). Run the cells above first, from the top.")
             print("If that does not help, the name is misspelled.")
+        elif last.f_globals is shell.user_ns and cut_short():
+            print(f"Line {line} of this cell finds no {error}. {cut_short()}")
+            print("Let that cell run to its end, and then run this one again.")
         else:  # a defect of a package
             shell.showtraceback((kind, error, traceback))
-    else:
-        print(error)

@@ -28,6 +28,7 @@ from fltoolkit_course.labs.runner import Runner
 from fltoolkit_course.panels._sliders import slider
 from fltoolkit_course.plots.below_controls import BelowControls, find_ipywidgets
 from fltoolkit_course.plots.drawing import Area, Axis, Frame, Graphic, Mark, Stroke, symbol
+from fltoolkit_course.running import show_errors_in_words
 from fltoolkit_research.plots.placing import Words
 
 _CHOICES = (1, 2, 3, 4, 6, 8, 16, 32)
@@ -91,6 +92,7 @@ class Playground:
 
     def __init__(self, bits: int = 32):
         find_ipywidgets("fltoolkit_course.panels.train_in_bits(8)")
+        show_errors_in_words()  # it is the first cell of the course, before the imports
         if bits not in _CHOICES:
             raise ValueError(f"bits={bits!r} is none of {', '.join(map(str, _CHOICES))}")
         self.runs = {

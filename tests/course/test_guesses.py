@@ -65,6 +65,17 @@ def test_per_cents_and_images_differ_by_points_and_images(
     assert words in capsys.readouterr().out
 
 
+def test_told_says_whether_the_values_of_several_questions_were_shown() -> None:
+    ask = Predict()
+    ask("First?", None, 1)
+    ask("Second?", 3, 2)
+    assert ask.shown
+    assert ask.told("Second?")
+    assert not ask.told("First?", "Second?")
+    ask("First?", 1, 1)
+    assert ask.told("First?", "Second?")
+
+
 @pytest.mark.parametrize("guess", [None, ...])
 def test_no_guess_is_a_reminder_and_does_not_tell(guess: Any, capsys: Printed) -> None:
     predict("How many bytes?", guess, 163_854, "B")

@@ -4,7 +4,7 @@ import pytest
 import torch
 from course.answers import NAN, Case, Printed
 
-from fltoolkit.codecs import Entropy, Pipeline, Quantize
+from fltoolkit.codecs import Codec, Entropy, Pipeline, Quantize
 from fltoolkit_course.nb05 import notebook
 from fltoolkit_research.codecs import QSGD, Ternary
 
@@ -44,7 +44,7 @@ CASES = {
         ],
     ),
     "gradients rescued": Case(
-        facts={"score": 0.96, "real_bits": 0.2, "full": 0.961},
+        facts={"rescue": lambda codec: (0.96, 0.2), "full": 0.961},
         right=[
             Pipeline(Ternary(), Entropy()),
             Pipeline(QSGD(1), Entropy()),
@@ -68,9 +68,17 @@ CASES = {
 def test_a_codec_rescues_only_with_accuracy_and_few_bits(
     score: float, real_bits: float, words: str, capsys: Printed
 ) -> None:
-    facts = {"score": score, "real_bits": real_bits, "full": 0.961}
+    facts = {"rescue": lambda codec: (score, real_bits), "full": 0.961}
     assert not notebook.check("gradients rescued", Pipeline(Quantize(1)), **facts)
     assert words in capsys.readouterr().out
+
+
+def test_a_training_that_fails_is_told_in_words(capsys: Printed) -> None:
+    def rescue(codec: Codec) -> tuple[float, float]:
+        raise FloatingPointError("the loss is nan")
+
+    assert not notebook.check("gradients rescued", Pipeline(Quantize(1)), rescue=rescue, full=0.96)
+    assert "not yet. It cannot be tried: the loss is nan" in capsys.readouterr().out
 
 
 def test_each_mistake_of_rounding_is_named(capsys: Printed) -> None:

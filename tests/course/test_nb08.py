@@ -24,13 +24,14 @@ def attack(codec: Any, weight: float) -> SimpleNamespace:
 
 CASES = {
     "explained variance": Case(
-        right=[0.625, 1 - 0.3 / 0.8, 5 / 8, 0.63], wrong=[0.375, 0.5, 62.5, 1 - 0.8 / 0.3, NAN]
+        right=[62.5, "62.5 %", 100 * (1 - 0.3 / 0.8), 63],
+        wrong=[37.5, 50, 0.625, 100 * (1 - 0.8 / 0.3), NAN],
     ),
-    "AUC": Case(right=[5 / 6, 0.83, 0.8333], wrong=[5, 2 / 3, 1, 1 / 6, 0.6]),
+    "AUC": Case(right=[5 / 6, 0.83, 0.8333], wrong=[5, 2 / 3, 1, 1 / 6, 0.6, 83.3]),
     "explained variance at cut 2": Case(
         facts={"at_2": 0.978, "at_4": 0.961},
-        right=[0.978, 0.9777, 0.9795],
-        wrong=[0.961, 97.8, 0.2, NAN],
+        right=[97.8, 97.77, 97.95],
+        wrong=[96.1, 0.978, 20, NAN],
     ),
     "spent wisely": Case(
         facts={"attack": attack},

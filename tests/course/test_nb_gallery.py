@@ -5,7 +5,7 @@ import math
 import torch
 from course.answers import Case
 
-from fltoolkit.codecs import Pipeline, Quantize
+from fltoolkit.codecs import Entropy, Pipeline, Quantize, TopK
 
 X = torch.randn(2000, generator=torch.Generator().manual_seed(0))
 X[7] *= 50
@@ -44,5 +44,13 @@ CASES = {
             clipped(3) * math.nan,
         ],
     ),
-    "at most one bit per value": Case(right=[0.7, 1, 0.999], wrong=[1.01, 8, math.nan]),
+    "at most one bit per value": Case(
+        facts={"compete": lambda codec: float(codec.stages[0].bits)},
+        right=[
+            Pipeline(Quantize(1)),
+            Pipeline(Quantize(1), Entropy()),
+            Pipeline(Quantize(1, stochastic=True)),
+        ],
+        wrong=[Pipeline(Quantize(2)), "ten", 0.7, Pipeline, Pipeline(TopK(0.1))],
+    ),
 }

@@ -8,6 +8,7 @@ from course.answers import Printed
 from IPython.core.interactiveshell import InteractiveShell
 
 from fltoolkit_course import running
+from fltoolkit_course.done import _unfinished
 from fltoolkit_course.running import InWords, by_dataset, need, progress_bar, show_errors_in_words
 
 
@@ -60,17 +61,22 @@ def test_in_a_notebook_the_bar_is_one_output_which_is_empty_at_the_end(
         ("by_dataset('minst', digits=1)", "'minst'"),
         ("7\nscores[-1]", "name 'scores' is not defined (line 2 of its cell)"),
         ("def f():\n  return by_datasets\nf()", "'by_datasets' is not defined (line 2 of"),
+        (
+            "for _ in progress_bar('ab', 'training'):\n  {}['b']",
+            "Line 2 of this cell finds no 'b'. Stopped early: training, 0 of 2.",
+        ),
     ],
 )
 def test_one_line_stands_for_the_traceback(cell: str, words: str, capsys: Printed) -> None:
     shell = InteractiveShell.instance()
     try:
         show_errors_in_words()
-        shell.push({"by_dataset": by_dataset})
+        shell.push({"by_dataset": by_dataset, "progress_bar": progress_bar})
         result = shell.run_cell(cell)
         shell.run_cell("1 / 0")
     finally:
         InteractiveShell.clear_instance()
+        _unfinished.clear()
     assert not result.success
     printed = capsys.readouterr().out
     line, rest = printed.split("\n", 1)
@@ -80,12 +86,13 @@ def test_one_line_stands_for_the_traceback(cell: str, words: str, capsys: Printe
     assert "ZeroDivisionError" in rest
 
 
-def test_an_unknown_name_in_a_package_keeps_its_traceback(capsys: Printed) -> None:
+@pytest.mark.parametrize("defect", ["nowhere", "{}[0]"])
+def test_a_defect_of_a_package_keeps_its_traceback(defect: str, capsys: Printed) -> None:
     shell = InteractiveShell.instance()
     try:
         show_errors_in_words()
         broken: dict[str, Any] = {"__name__": "package"}
-        exec("def broken(): return nowhere", broken)
+        exec(f"def broken(): return {defect}", broken)
         shell.push({"broken": broken["broken"]})
         shell.run_cell("broken()")
     finally:

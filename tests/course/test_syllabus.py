@@ -10,6 +10,7 @@ import pytest
 from course.answers import Printed
 
 from fltoolkit_course.done import Done, Guess, remember
+from fltoolkit_course.guesses import Between
 from fltoolkit_course.notebook import Notebook
 from fltoolkit_course.syllabus import NOTEBOOKS, progress
 
@@ -69,6 +70,18 @@ def test_a_notebook_asks_what_its_module_says(notebook: Notebook) -> None:
     asked = [node.value for node in names if isinstance(node, ast.Constant)]
     assert sorted(asked) == sorted(notebook.answers)
     assert len(called(code, "card")) == 1
+
+
+def test_what_a_notebook_asks_as_a_share_is_asked_in_per_cent() -> None:
+    """30 is a third of something everywhere; up to 1 go only numbers that never are per cents."""
+    of_one = {
+        question
+        for notebook in NOTEBOOKS
+        for question, possible in notebook.guesses.items()
+        if isinstance(possible, Between) and possible.high == 1
+    }
+    coefficients = {"Distance correlation with noise?", "AUC of the lengths?", "Agreement?"}
+    assert of_one == coefficients | {"Mean of what arrives?"}
 
 
 def first_values(code: str) -> dict[str, list[ast.expr]]:

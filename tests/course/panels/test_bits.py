@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
+from IPython.core.interactiveshell import InteractiveShell
 
 from fltoolkit.plots.style import PAPER
 from fltoolkit_course.labs.runner import Runner
@@ -156,3 +157,14 @@ def test_training_beside_the_page_takes_one_thread() -> None:
     finally:
         torch.set_num_threads(before)
     assert seen == [1, 1]
+
+
+def test_a_cell_that_comes_too_early_is_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    """The panel stands above the imports: a reader who skips them sees no traceback."""
+    shell = InteractiveShell.instance()
+    try:
+        Playground()
+        shell.run_cell("scores = need(history)")
+    finally:
+        InteractiveShell.clear_instance()
+    assert "Run the cells above first" in capsys.readouterr().out
