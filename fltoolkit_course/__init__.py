@@ -18,7 +18,7 @@
     nb04            answers of notebook 04
     nb05            answers of notebook 05
     nb06            answers of notebook 06
-    nb06b           answers of the appendix of notebook 06
+    nb06b           answers of the appendix of notebooks 05 and 06
     nb07            answers of notebook 07
     nb08            answers of notebook 08
     nb09            answers of notebook 09

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from fltoolkit.codecs.base import Codec
 from fltoolkit_course._reading import read_codec
-from fltoolkit_course.comparison import near
 from fltoolkit_course.guesses import AT_LEAST_0, PERCENT, Between
 from fltoolkit_course.notebook import Answer, Notebook
 
@@ -18,7 +17,6 @@ notebook = Notebook(
     "Quantization",
     guesses={
         "Largest error, in percent of the range?": PERCENT,
-        "Mibit a round with true 8 bits?": AT_LEAST_0,
         "Accuracy with stochastic rounding?": PERCENT,
         "Which direction suffers most from one bit?": _DIRECTIONS,
         "Bits per value with Entropy?": AT_LEAST_0,
@@ -26,19 +24,6 @@ notebook = Notebook(
     },
 )
 bill, card, check, predict = notebook.bill, notebook.card, notebook.check, notebook.predict
-
-
-@notebook.answer("bits in use")
-def bits_in_use(*, per_value: float) -> Answer:
-    return Answer(
-        8 / per_value * 32,
-        tolerance=0.02,  # the printed number has two digits, so this is 28 to three or four
-        hints=[
-            (lambda a: a == 32, "Then a value would take 8 bits."),
-            (lambda a: round(a) == 4, "That is how many are not in use."),
-            (near(per_value, 0.01), "Those are the bits per value. Which share is the code?"),
-        ],
-    )
 
 
 @notebook.answer("stochastic levels")

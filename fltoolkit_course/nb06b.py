@@ -1,19 +1,34 @@
-"""The answers of the appendix of notebook 06. Try to answer before you look."""
+"""The answers of the appendix of notebooks 05 and 06. Try to answer before you look."""
 
+from fltoolkit_course.comparison import near
 from fltoolkit_course.guesses import AT_LEAST_0, PERCENT, Between
 from fltoolkit_course.notebook import Answer, Notebook
 
 notebook = Notebook(
     "06b",
-    "Appendix to 06",
+    "Appendix to 05 and 06",
     guesses={
         "Share kept of 4.weight?": PERCENT,
         "How far ahead is the masked mean?": Between(-100, 100),
         "TopK's message, in multiples of STC's?": AT_LEAST_0,
+        "Mibit a round with true 8 bits?": AT_LEAST_0,
     },
     file="appendix_top_k",
 )
 card, check, predict = notebook.card, notebook.check, notebook.predict
+
+
+@notebook.answer("bits in use")
+def bits_in_use(*, per_value: float) -> Answer:
+    return Answer(
+        8 / per_value * 32,
+        tolerance=0.02,  # the printed number has two digits, so this is 28 to three or four
+        hints=[
+            (lambda a: a == 32, "Then a value would take 8 bits."),
+            (lambda a: round(a) == 4, "That is how many are not in use."),
+            (near(per_value, 0.01), "Those are the bits per value. Which share is the code?"),
+        ],
+    )
 
 
 @notebook.answer("a zero that was sent")

@@ -22,8 +22,8 @@ class SameMask(Stage):
     """Send the values at the places of the message that this one answers, and no places.
 
     Both ends know which activations were kept, so the places of the gradient need not be sent. The
-    other values of the gradient are lost, as in the paper; the appendix of notebook 06 shows what
-    is gained if they are sent, too. The tensors must have the order and shapes of those of the
+    other values of the gradient are lost, as in the paper; notebooks/appendix_top_k.ipynb shows
+    what is gained if they are sent, too. The tensors must have the order and shapes of those of the
     answered message. This stage works only in a `SameMaskChannel`.
 
     Source: Zheng et al. 2023, arXiv 2305.18469, section 3.

@@ -8,7 +8,6 @@ from fltoolkit.codecs import Codec, Entropy, Pipeline, Quantize
 from fltoolkit_course.nb05 import notebook
 from fltoolkit_research.codecs import QSGD, Ternary
 
-PER_VALUE = 9.14284  # as the notebook finds it
 X = 255 * torch.rand(4000, generator=torch.Generator().manual_seed(1))
 X[0] = 255.0001  # as rounding makes of the largest value
 U = torch.rand(4000, generator=torch.Generator().manual_seed(2))
@@ -16,11 +15,6 @@ FLOOR = X.floor()
 UP = (U < X - FLOOR).float()
 
 CASES = {
-    "bits in use": Case(
-        facts={"per_value": PER_VALUE},
-        right=[28, 28.0, "28 bits", 8 / PER_VALUE * 32, 8 / 9.14 * 32, torch.tensor(28)],
-        wrong=[32, 4, 9.14, PER_VALUE, 7, 27, 29, NAN, "27 bits"],
-    ),
     "stochastic levels": Case(
         facts={"x": X, "u": U},
         right=[

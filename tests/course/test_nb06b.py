@@ -1,4 +1,4 @@
-"""Answers of the appendix of notebook 06."""
+"""Answers of the appendix of notebooks 05 and 06."""
 
 import torch
 from course.answers import NAN, Case
@@ -6,7 +6,14 @@ from course.answers import NAN, Case
 from fltoolkit.trees import masked_mean, weighted_mean
 from fltoolkit_course.nb06b import notebook
 
+PER_VALUE = 9.14284  # as the notebook finds it
+
 CASES = {
+    "bits in use": Case(
+        facts={"per_value": PER_VALUE},
+        right=[28, 28.0, "28 bits", 8 / PER_VALUE * 32, 8 / 9.14 * 32, torch.tensor(28)],
+        wrong=[32, 4, 9.14, PER_VALUE, 7, 27, 29, NAN, "27 bits"],
+    ),
     "a zero that was sent": Case(
         right=[1, 1.0, (0 + 2) / 2, torch.tensor(1.0)], wrong=[2, 0, 0.5, NAN]
     ),
