@@ -122,10 +122,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _next(folder: Path) -> str:
-    """Print what was done in this folder, if anything was; the file of the next notebook."""
+    """Print the first path, and what was done in this folder; the file of the next notebook."""
     from fltoolkit_course.done import read_done
-    from fltoolkit_course.syllabus import next_notebook, progress
+    from fltoolkit_course.syllabus import next_notebook, path, progress
 
+    print(path())
     if read_done(folder):
         print(progress(folder))
     notebook = next_notebook(folder)

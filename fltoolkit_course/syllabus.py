@@ -1,17 +1,55 @@
-"""How much of the whole course a reader has done, and what comes next."""
+"""All notebooks with their minutes, the first ninety of them, and how much a reader has done.
+
+README, the pages and the heads of the notebooks repeat `MINUTES` and `PATH`; a test compares them.
+"""
 
 import statistics
 from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 from fltoolkit_course.done import FILE, Done, Table, course_folder, read_done, saved_edition
 from fltoolkit_course.notebook import Notebook
 from fltoolkit_course.quiz import quiz
 
-_ORDER = "00 01 01b 02 02b _gallery 03 03b 04 05 06 06b 07 08 09 10 11 12 13 14"
+# about so many, guessing, reading and running, for somebody who works alone
+MINUTES = {
+    "00": 15, "01": 45, "01b": 10, "02": 40, "02b": 40, "_gallery": 20, "03": 50, "03b": 50,
+    "04": 45, "05": 35, "06": 25, "06b": 30, "07": 45, "08": 50, "09": 45, "10": 30, "11": 45,
+    "12": 45, "13": 40, "14": 40,
+}  # fmt: skip
 NOTEBOOKS: list[Notebook] = [
-    import_module(f"fltoolkit_course.nb{name}").notebook for name in _ORDER.split()
+    import_module(f"fltoolkit_course.nb{name}").notebook for name in MINUTES
 ]
+
+
+class Excerpt(NamedTuple):
+    """What the path has of a notebook."""
+
+    minutes: int
+    until: str = ""  # the heading at which its reader stops; "": there is none
+
+
+# The minutes of a part are its share of the notebook's words, lines of code, questions and cells.
+PATH = {
+    "00": Excerpt(15),
+    "01": Excerpt(20, "The full run, live"),
+    "01b": Excerpt(10),
+    "05": Excerpt(25, "Levels that grow"),
+    "08": Excerpt(20, "One number without an attacker: distance correlation"),
+}
+
+
+def path() -> Table:
+    """A table of the ninety-minute path: what to read first."""
+    rows = []
+    for notebook in NOTEBOOKS:
+        if notebook.number in PATH:
+            minutes, until = PATH[notebook.number]
+            where = f"up to the heading {until!r}" if until else "all of it"
+            rows.append([f"{notebook.number} · {notebook.title}", f"about {minutes}", where])
+    after = f"Notebook 00 has the map of all {len(NOTEBOOKS)}."
+    return Table("The first ninety minutes", ["notebook", "minutes", ""], rows, [after])
 
 
 def _counts(notebook: Notebook, done: Done) -> tuple[int, int, bool]:

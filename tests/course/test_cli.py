@@ -52,12 +52,15 @@ def test_another_day(tmp_path, capsys):
         return capsys.readouterr().out
 
     assert f'To open: cd "{tmp_path}", then jupyter lab 00_start_here.ipynb' in again()
-    assert "guesses" not in again(), "nothing was done yet"
+    first = again()
+    assert "guesses" not in first, "nothing was done yet"
+    assert "The first ninety minutes" in first
     remember(tmp_path, "03", Done({"How many?": Guess("1", "2")}))
     assert "jupyter lab 03_async_states.ipynb" in again(), "it was begun"
     finish(tmp_path, NOTEBOOKS[:2])
     printed = again()
     assert f"2 of {len(NOTEBOOKS)} notebooks done" in printed
+    assert printed.index("The first ninety minutes") < printed.index("Your course")
     finish(tmp_path, NOTEBOOKS[4:])
     assert "jupyter lab 01b_ten_owners.ipynb" in again(), "the first of those that were left out"
 

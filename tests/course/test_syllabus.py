@@ -12,7 +12,7 @@ from course.answers import Printed
 from fltoolkit_course.done import Done, Guess, remember
 from fltoolkit_course.guesses import Between
 from fltoolkit_course.notebook import Notebook
-from fltoolkit_course.syllabus import NOTEBOOKS, progress
+from fltoolkit_course.syllabus import MINUTES, NOTEBOOKS, PATH, path, progress
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 
@@ -156,3 +156,82 @@ def test_guesses_of_an_older_edition_are_not_counted_twice(tmp_path: Path) -> No
     remember(tmp_path, "02", Done({str(n): Guess("1", "2") for n in range(8)}))
     row = next(row for row in progress(tmp_path).rows if row[0].startswith("02 "))
     assert row[1] == "5 of 5"
+
+
+def prose(notebook: Notebook) -> str:
+    """The words of a notebook, in one line for each paragraph."""
+    (file,) = FOLDER.glob(f"{notebook.file}*.ipynb")
+    cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+    return "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+
+
+ON_PATH = [notebook for notebook in NOTEBOOKS if notebook.number in PATH]
+
+
+def test_the_path_takes_ninety_minutes_and_is_printed() -> None:
+    assert [notebook.number for notebook in ON_PATH] == list(PATH)
+    assert sum(part.minutes for part in PATH.values()) == 90
+    assert [row[2] for row in path().rows] == [
+        f"up to the heading {part.until!r}" if part.until else "all of it" for part in PATH.values()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("notebook", "minutes"), list(zip(NOTEBOOKS, MINUTES.values(), strict=True)), ids=list(MINUTES)
+)
+def test_the_head_says_the_minutes_and_what_is_on_the_path(
+    notebook: Notebook, minutes: int
+) -> None:
+    head = " ".join(prose(notebook).partition("\n## ")[0].split())
+    link = "[ninety-minute path](00_start_here.ipynb)"
+    part = PATH.get(notebook.number)
+    words = f"About {minutes} minutes, not on the {link}."
+    if part is not None:
+        words = f"About {minutes} minutes, all of them on the {link}."
+        if part.until:
+            words = f"About {minutes} minutes; on the {link} about {part.minutes}, "
+            words += f"up to the heading *{part.until}*."
+        assert part.minutes <= minutes
+    if notebook.number == "00":
+        words = f"About {minutes} minutes, the first of the ninety-minute path below."
+    assert words in head
+
+
+def test_each_part_of_the_path_ends_with_a_link_to_the_next() -> None:
+    for here, after in zip(ON_PATH, [*ON_PATH[1:], ON_PATH[0]], strict=True):
+        until = PATH[here.number].until
+        before, stop, _ = prose(here).partition(f"\n## {until}\n" if until else "**Next:**")
+        assert stop, f"{here.number} has no heading {until!r}"
+        (file,) = FOLDER.glob(f"{after.file}*.ipynb")
+        assert f"]({file.name})" in (before.strip().splitlines()[-1] if until else prose(here))
+
+
+PAGES = ("README.md", "docs/for_students.md", "docs/index.md", "docs/explore/index.html", "")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_show_the_path_and_then_the_map(page: str) -> None:
+    text = (FOLDER.parent / page).read_text(encoding="utf-8") if page else prose(NOTEBOOKS[0])
+    text = re.sub(r'<a href="(.*?)">(.*?)</a>', r"[\2](\1)", text)
+    text = re.sub(r"<li>(.*)</li>", r"1. \1", re.sub("</?i>", "*", text))
+    row = r"^\d\. \[(\S+) .*?\]\(\S*?(\w+)\.ipynb\): .*?(?:, up to \*(.*)\*)?"
+    found = re.findall(row + r" \(about (\d+) minutes\)$", text, re.MULTILINE)
+    wanted = []
+    for notebook in ON_PATH:
+        ((file,), part) = FOLDER.glob(f"{notebook.file}*.ipynb"), PATH[notebook.number]
+        wanted.append((notebook.number, file.stem, part.until, str(part.minutes)))
+    assert found == wanted
+    table = re.findall(r"^\| .*\? \| (\d+) \|$", text, re.MULTILINE)
+    if table:  # the map
+        assert [int(minutes) for minutes in table] == [*MINUTES.values()]
+        assert text.index("minutes)\n") < text.index("\n| ")
+
+
+def test_the_weeks_of_instructors_have_the_same_minutes() -> None:
+    text = (FOLDER.parent / "docs" / "instructors.md").read_text(encoding="utf-8")
+    table = text[: text.index("The minutes are those")]
+    weeks = re.findall(r"^\| \d+ \| .*? \| ([\d +]+) \|", table, re.MULTILINE)
+    minutes = [int(number) for week in weeks for number in week.split(" + ")]
+    assert minutes == [*MINUTES.values()][:16]  # notebooks 00 to 10
+    lessons = re.findall(r"\*\*(\d\d\w?)\*\* \((\d+) min\)", text)
+    assert lessons == [(number, str(MINUTES[number])) for number, _ in lessons] != []
