@@ -69,6 +69,9 @@ def test_a_notebook_asks_what_its_module_says(notebook: Notebook) -> None:
     names = [node.args[0] for node in called(code, "check")]
     asked = [node.value for node in names if isinstance(node, ast.Constant)]
     assert sorted(asked) == sorted(notebook.answers)
+    told = [n for n in ast.walk(ast.parse(code)) if ast.unparse(n).startswith("predict.told(")]
+    shown = [arg for n in told if isinstance(n, ast.Call) for arg in n.args]
+    assert {ast.literal_eval(arg) for arg in shown} <= set(notebook.guesses)
     assert len(called(code, "card")) == 1
 
 
