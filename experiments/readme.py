@@ -94,16 +94,20 @@ def first_screen() -> Iterator[str]:
 
 def reconstructed() -> Iterator[str]:
     """What an attacker explains of the images behind 8-bit activations, and behind float32."""
-    for data, words in (
-        ("digits", "of the images' variance on 8 x 8 digits"),
-        ("mnist", "on MNIST"),
+    for data, of, words in (
+        ("digits", "of the images' variance ", "on 8 x 8 digits"),
+        ("mnist", "", "on MNIST"),
     ):
         rows = leakage_rows_of(leakage.TASKS[data], read(LEAKS))
-        found = {s.name: runs for s, runs in rows if s.part == leakage.UP}
-        share = mean(100 * run["explained_variance"] for run in found["8 bits"].values())
-        yield f"{share:.0f} % {words}"
+        found = {s.name: runs for s, runs in rows if s.part in (leakage.UP, leakage.PRIOR)}
+        few, mean_image, nearest = (
+            f"{mean(100 * run['explained_variance'] for run in found[name].values()):.0f} %"
+            for name in ("8 bits", leakage.CLASS_MEAN, leakage.NEAREST)
+        )
+        yield f"{few} {of}{words}"
+        yield f"{mean_image} and {nearest} {words}"
         change = differences(found["8 bits"], found["float32"], "explained_variance")
-        yield f"{mean_ci(change, '+.2f')} points {words.partition('variance ')[2] or words}"
+        yield f"{mean_ci(change, '+.2f')} points {words}"
 
 
 def split_images() -> Iterator[str]:

@@ -14,6 +14,7 @@ from experiments.leakage.settings import (
     DEFENCES,
     DOWN,
     NUM_SHOWN,
+    PRIOR,
     TASKS,
     UP,
     Task,
@@ -46,7 +47,8 @@ def report(results: Mapping[str, Result]) -> str:
         if not rows:
             continue
         for part in (UP, DEFENCES, DOWN, BINARY):
-            mine = [row for row in rows if row[0].part == part]
+            shown = (part,) if part in (DOWN, BINARY) else (PRIOR, part)
+            mine = [row for row in rows if row[0].part in shown]
             if len(mine) > 1:
                 table = down_table(mine) if part in (DOWN, BINARY) else up_table(mine)
                 blocks += [f"### {task.data}: {part}", table]
@@ -70,12 +72,16 @@ def up_table(rows: Sequence[Row]) -> str:
     """What the label party can learn about the inputs."""
     found = []
     for setting, runs in rows:
+        explained = share_ci(_column(runs, "explained_variance"), ".3f", least=-inf, most=1)
+        if setting.part == PRIOR:
+            found.append([setting.name, len(runs), "", "0", "", "", explained, ""])
+            continue
         cells = [
             share_ci([100 * run["accuracy"] for run in runs.values()], ".1f"),
             f"{mean(_column(runs, 'nbytes_up')):,.1f}",
             mean_ci(_column(runs, "dcor"), ".3f"),
             mean_ci([max(value, 0) ** 0.5 for value in _column(runs, "corrected_dcor")], ".3f"),
-            share_ci(_column(runs, "explained_variance"), ".3f", least=-inf, most=1),
+            explained,
             mean_ci([value for value in _column(runs, "positions") if value is not None], ".3f"),
         ]
         found.append([setting.name, len(runs), *cells])
@@ -111,7 +117,14 @@ def down_table(rows: Sequence[Row]) -> str:
 def surprises(rows: Sequence[Row]) -> str:
     """What others found, beside what these runs say."""
     of = {setting.name: runs for setting, runs in rows if setting.part in (UP, DEFENCES)}
-    lines = []
+    lines, known = [], {s.name: runs for s, runs in rows if s.part == PRIOR}
+    for name, runs in known.items():
+        most = mean(_column(runs, "explained_variance"))
+        less = [n for n, r in of.items() if mean(_column(r, "explained_variance")) < most]
+        lines.append(
+            f"- Do settings tell less than {name}? {len(less)} of {len(of)} explain less than its "
+            f"{most:.3f} in the mean{': ' * bool(less)}{', '.join(less)}."
+        )
     if "8 bits" in of and "float32" in of:
         change = differences(of["8 bits"], of["float32"], "explained_variance", 1.0)
         lines.append(
@@ -141,7 +154,7 @@ def surprises(rows: Sequence[Row]) -> str:
 
 def effort(task: Task, rows: Sequence[Row], results: Mapping[str, Result]) -> str:
     """What was run, and what is in no table because it diverged."""
-    num_runs = len({run["key"] for _, runs in rows for run in runs.values()})
+    num_runs = len({run["key"] for s, runs in rows if s.part != PRIOR for run in runs.values()})
     lost = [r for r in results.values() if r["data"] == task.data and "diverged" in r]
     where = "; ".join(f"{r['name']}, seed {r['seed']}, at step {r['diverged']}" for r in lost)
     diverged = f" and {len(lost)} that diverged ({where})" if lost else ""

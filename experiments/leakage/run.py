@@ -8,7 +8,7 @@ from statistics import mean
 import torch
 from torch import Tensor, nn
 
-from experiments.leakage.settings import POSITIVE, Setting, Task
+from experiments.leakage.settings import CLASS_MEAN, NEAREST, POSITIVE, PRIOR, Setting, Task
 from experiments.runs import Result
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, forward, load, splitnn_mlp
 from fltoolkit.data import Dataset
@@ -40,6 +40,18 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
     start, data = time.perf_counter(), dataset(task.data)
     order = torch.randperm(len(data.y_train), generator=torch.Generator().manual_seed(seed))
     own, auxiliary = order[: task.num_own], order[task.num_own :][: task.num_auxiliary]
+    about = {
+        **{"key": setting.key(task, seed), "data": task.data, "part": setting.part},
+        **{"name": setting.name, "seed": seed},
+    }
+    if setting.part == PRIOR:
+        some = slice(task.num_victims)
+        found = prior(
+            *(data.x_train[auxiliary], data.y_train[auxiliary]),
+            data.x_test[some],
+            data.y_test[some],
+        )
+        return about | {"explained_variance": found[setting.name], "seconds": _since(start)}
     labels, test_labels = data.y_train[own], data.y_test
     if setting.binary:
         labels, test_labels = (labels == POSITIVE).long(), (test_labels == POSITIVE).long()
@@ -51,10 +63,6 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
 
     batches = Batches(data.x_train[own], labels, task.batch_size, seed=seed)
     channel = Listener(setting.codecs, kinds=["gradients"])
-    about = {
-        **{"key": setting.key(task, seed), "data": task.data, "part": setting.part},
-        **{"name": setting.name, "seed": seed},
-    }
     by_epoch = []
     for epoch in range(task.epochs):
         seen = list(batches.epoch(epoch))
@@ -99,6 +107,18 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
     return result | {"seconds": _since(start)}
 
 
+def prior(x: Tensor, y: Tensor, victims: Tensor, labels: Tensor) -> dict[str, float]:
+    """The explained variance of the victims' images without any message of theirs.
+
+    Args:
+        x, y: images of the attacker's own, and their labels.
+        victims, labels: the images, and their labels, which a label party has.
+    """
+    means = torch.stack([x[y == label].mean(0) for label in range(int(y.max()) + 1)])
+    guesses = {CLASS_MEAN: means[labels], NEAREST: x[torch.cdist(victims, x).argmin(1)]}
+    return {name: explained_variance(g, victims, x.mean(0)) for name, g in guesses.items()}
+
+
 def _since(start: float) -> float:
     return round(time.perf_counter() - start, 1)
 
@@ -128,6 +148,8 @@ def summary(result: Result) -> str:
     """The main results in one line."""
     if "diverged" in result:
         return f"diverged at step {result['diverged']}"
+    if result["part"] == PRIOR:
+        return f"explained variance {result['explained_variance']:.3f}"
     return (
         f"{100 * result['accuracy']:6.2f} % {result['nbytes_up']:7.1f} B up, explained "
         f"variance {result['explained_variance']:.3f}"

@@ -58,6 +58,7 @@ class Setting:
         what = {name: value for name, value in asdict(task).items() if name != "seeds"}
         what |= {"seed": seed, "nopeek": self.nopeek, "binary": self.binary}
         what |= {kind: repr(codec) for kind, codec in self.codecs.items()}
+        what |= {"prior": self.name} if self.part == PRIOR else {}
         return digest(what)
 
 
@@ -67,11 +68,16 @@ UP, DEFENCES, DOWN, BINARY = (
     "codecs and noise on the gradients",
     f"the same where one label is rare: {POSITIVE} against the others",
 )
+PRIOR = "nothing is sent"
+CLASS_MEAN, NEAREST = "no message: class mean", "no message: nearest of the attacker's images"
+"""What explains images without a message: the mean of the attacker's images of the same label; and
+the one of them that is nearest, which only somebody who has the image can choose: a bound."""
 
 
 def settings() -> list[Setting]:
     """All settings, in the order of the tables."""
-    return [*activations(), *defences(), *gradients(DOWN), *gradients(BINARY)]
+    prior = (Setting(PRIOR, name) for name in (CLASS_MEAN, NEAREST))
+    return [*prior, *activations(), *defences(), *gradients(DOWN), *gradients(BINARY)]
 
 
 def activations() -> Iterator[Setting]:

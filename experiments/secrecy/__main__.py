@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 
 from experiments.runs import STORED, Result, fill, read, sweep
-from experiments.secrecy.attack import attack
+from experiments.secrecy.attack import attack, before
 from experiments.secrecy.figure import draw
 from experiments.secrecy.intersection import SIZES, intersection
 from experiments.secrecy.language import WAYS, language
@@ -70,6 +70,7 @@ def special(args: argparse.Namespace) -> dict[str, Callable[[], Result]]:
     each: dict[str, Callable[[int], Result]] = {}
     if args.attack:
         once[f"under mask, {args.data}"] = partial(under_mask, args.data)
+        each[f"before, {args.data}"] = partial(before, args.data, 600, 200)
         for bits in (24, 2, 8, 4):
             each[f"attack, {args.data}, {bits} bits"] = partial(attack, args.data, bits, 600, 200)
     elif args.language:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from experiments.leakage.run import prior
 from experiments.runs import Result
 from experiments.secrecy.run import dataset, network
 from experiments.secrecy.settings import TOPS
@@ -29,9 +30,7 @@ def attack(data_name: str, bits: int, num_own: int, num_victims: int, seed: int)
     """The explained variance of images by what the server sees: 1 all, 0 nothing."""
     start, data = time.perf_counter(), dataset(data_name)
     model = network(data, 32, seed)
-    order = torch.randperm(len(data.y_train), generator=torch.Generator().manual_seed(seed))
-    rows = order[: num_own + num_victims]
-    x, y = data.x_train[rows], data.y_train[rows]
+    x, y = images(data_name, num_own + num_victims, seed)
     gradients = torch.stack([one_gradient(model, x[k], y[k]) for k in range(len(x))])
     if bits == 24:
         codec = Pipeline(Grid(24, top=float(gradients.abs().max())))
@@ -67,6 +66,20 @@ def attack(data_name: str, bits: int, num_own: int, num_victims: int, seed: int)
         found[what] = explained_variance(guess, x[num_own:], decoder.mean_input)
     seconds = time.perf_counter() - start
     return {"what": "attack", "bits": bits, "seed": seed, "found": found, "seconds": seconds}
+
+
+def images(data_name: str, num: int, seed: int) -> tuple[Tensor, Tensor]:
+    """So many images and their labels: first the attacker's own, then the victims'."""
+    data = dataset(data_name)
+    order = torch.randperm(len(data.y_train), generator=torch.Generator().manual_seed(seed))
+    return data.x_train[order[:num]], data.y_train[order[:num]]
+
+
+def before(data_name: str, num_own: int, num_victims: int, seed: int) -> Result:
+    """The explained variance of the same images without any message."""
+    x, y = images(data_name, num_own + num_victims, seed)
+    found = prior(x[:num_own], y[:num_own], x[num_own:], y[num_own:])
+    return {"what": "before", "seed": seed, "found": found, "seconds": 0.0}
 
 
 def masked_views(model: nn.Sequential, summed: Summed, numbers: np.ndarray) -> Tensor:

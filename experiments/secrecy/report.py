@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from statistics import mean
 
+from experiments.leakage.settings import CLASS_MEAN, NEAREST
 from experiments.runs import Result, Row, accuracies, rows_of
 from experiments.secrecy.attack import SEEN
 from experiments.secrecy.intersection import intersection_table
@@ -22,7 +23,7 @@ def report(results: Mapping[str, Result]) -> str:
         for count in sorted({setting.num_clients for setting, _ in rows}):
             mine = [row for row in rows if row[0].num_clients == count]
             blocks += [f"### {task.data}, {count} clients", table(mine), equal(task, mine, results)]
-    attacks = [r for r in results.values() if r.get("what") == "attack"]
+    attacks = [r for r in results.values() if r.get("what") in ("attack", "before")]
     if attacks:
         blocks += ["### What an attacker reconstructs", attack_table(attacks)]
     for result in results.values():
@@ -79,9 +80,13 @@ def equal(task: Task, rows: Sequence[Row], results: Mapping[str, Result]) -> str
 
 def attack_table(attacks: Sequence[Result]) -> str:
     """Explained variance of the image, by bits and by what the server sees."""
-    found = []
-    for bits in sorted({a["bits"] for a in attacks}, reverse=True):
-        mine = [a["found"] for a in attacks if a["bits"] == bits]
+    known = [a["found"] for a in attacks if a["what"] == "before"]
+    found: list[list[object]] = [
+        [name, *[mean_ci([each[name] for each in known], ".3f")] * len(SEEN)]
+        for name in (CLASS_MEAN, NEAREST)
+    ]
+    for bits in sorted({a["bits"] for a in attacks if "bits" in a}, reverse=True):
+        mine = [a["found"] for a in attacks if a.get("bits") == bits]
         found.append([bits, *(mean_ci([each[what] for each in mine], ".3f") for what in SEEN)])
     return markdown(f"bits | {' | '.join(SEEN)}", found)
 

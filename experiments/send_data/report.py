@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 
-from experiments.leakage.settings import TASKS
+from experiments.leakage.settings import CLASS_MEAN, NEAREST, TASKS
 from experiments.runs import DOCS, Page, Result, read, share_ci
 from experiments.runs import STORED as RESULTS
 from experiments.send_data import law, membership
@@ -273,6 +273,10 @@ def leak_table() -> str:
         "variance that the receiver gets | members recognized (AUC) | guesses from the updates |",
         "|---|---|---|---|---|---|---|---|",
     ]
+    runs = [r for r in read(RESULTS / "leakage.jsonl").values() if r["data"] == "mnist"]
+    for name in (CLASS_MEAN, NEAREST):
+        known = [r["explained_variance"] for r in runs if r["name"] == name]
+        lines.append(f"| {name} | {len(known)} |  | 0 | 0 | {share_ci(known, '.3f')} |  |  |")
     for leak in leaks():
         known = "all: it has them" if leak.kind == "sent" else "not measured"
         auc = mean_ci([r["membership"] for r in leak.runs if "membership" in r], ".3f") or known
