@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from statistics import mean, mode
+from statistics import mean
 
 from experiments.audit.published_tables import published_tables
 from experiments.null_rows import ALONE, ONE_BIT, SEND, WORST, megabytes, missing, times
@@ -18,16 +18,18 @@ from experiments.pareto.settings import (
     BASELINE_SPLIT,
     NUM_CLIENTS,
     PARTITIONS,
+    SIDES,
     TASKS,
     experiments,
 )
 from experiments.replications import dgc, distill, jpeg, shrink
 from experiments.runs import Runs, differences, gain_of, gain_words, share_ci, write_between
 from experiments.tables import markdown
-from fltoolkit import plots
+from fltoolkit import Channel, plots, splitnn_mlp
 from fltoolkit.history import History
 from fltoolkit_research import (
     NULL_MODELS,
+    Experiment,
     Result,
     Store,
     bytes_to_reach,
@@ -144,15 +146,6 @@ def null_runs(data: str) -> dict[str, dict[int, dict[str, float]]]:
     return found
 
 
-def more_seeds(data: str, results: Iterable[Result]) -> Iterator[str]:
-    """The null rows that have more seeds than the table shows."""
-    shown = ends_of(results)
-    for name, runs in null_runs(data).items():
-        if name in shown and len(runs) > len(shown[name]):
-            right = share_ci([100 * run["accuracy"] for run in runs.values()])
-            yield f"The row {name} has {len(runs)} seeds in all: {right} %."
-
-
 def is_null(result: Result) -> bool:
     """Whether this is a run of a null row."""
     return result.experiment.protocol.name in NULL_MODELS
@@ -215,7 +208,6 @@ def report(parts: Parts) -> str:
     for (data, words), results in parts.items():
         blocks += [f"### {data}, 10 clients, {words}", settings_of(data, results)]
         blocks += [main_table(results, TARGETS[data], data)]
-        blocks += more_seeds(data, results) if words == "IID" else []
     blocks += ["### One thing in place of another", pairs(parts)]
     blocks += ["### Factors in print and ours", factors(parts)]
     blocks += ["### Tables 1 and 2 of Vepakomma et al. 2018", vepakomma()]
@@ -246,12 +238,17 @@ def main_table(results: Sequence[Result], target: float, data: str) -> str:
     """A row a method and a null row, those with few bytes first."""
     by_name, rows, ends = groups(results), compared(results), ends_of(results)
     base = {row.point.name: row.point.nbytes for row in rows}
-    usual = mode(row.point.num_seeds for row in rows)
+    shared = {
+        row.point.name: row.point.nbytes - first_model(row.point.experiment)
+        for row in rows
+        if row.point.experiment.protocol.name == "fedavg"
+    }
     lines = [
         "| method | accuracy [%] | minus the cheaper front row [points] "
-        "| minus float32 of its family [points] | MB sent | times the data | times fewer "
+        "| minus float32 of its family [points] | MB sent | times the data "
+        "| MB without the first model | times fewer "
         f"| MB to {100 * target:g} % | MB up / down / handed on | front |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for p, reference_name, gains, star in rows:
         protocol = p.experiment.protocol.name
@@ -266,25 +263,42 @@ def main_table(results: Sequence[Result], target: float, data: str) -> str:
         up, down, all_ = (
             mean(int(h[-1][key]) for h in runs) for key in ("nbytes_up", "nbytes_down", "nbytes")
         )
-        seeds = f" ({p.num_seeds} seeds)" if p.num_seeds != usual else ""
         name = f"**{p.name}**" if protocol in NULL_MODELS else p.name
         cells = [
-            f"{name}{seeds}",
+            name,
             share_ci([100 * value for value in p.values.values()]),
             gain_words([100 * g for g in gains], p.num_seeds if reference_name else 0),
             gain_of(ends[p.name], float32),
             megabytes(p.nbytes),
             times(p.nbytes, data),
+            megabytes(shared[p.name]) if p.name in shared else "",
             f"{reference / p.nbytes:,.1f}" if reference else "",
             to_target,
             " / ".join(megabytes(each) for each in (up, down, round(abs(all_ - up - down)))),
             star,
         ]
         lines.append("| " + " | ".join(cells) + " |")
+    cheaper = [
+        row.point._replace(nbytes=shared.get(row.point.name, row.point.nbytes)) for row in rows
+    ]
+    best = {p.name for p in front(sorted(cheaper, key=lambda p: p.nbytes))}
+    if new := sorted(best - {row.point.name for row in rows if row.star}):
+        lines += ["", f"Without the first model the front would also have: {'; '.join(new)}."]
     names = {row.point.name.removesuffix(SAME) for row in rows}
     if lacking := missing(names):
         lines += ["", f"Not measured yet: {', '.join(sorted(lacking))}."]
     return "\n".join([*lines, *beside_alone(results)])
+
+
+def first_model(e: Experiment) -> int:
+    """The bytes of averaging's first model to all clients, by the row's own codec; nobody trains.
+
+    A seed that all share would make the same model everywhere for free.
+    """
+    channel = Channel({kind: codec for kind, codec in e.codecs.items() if kind == "model"})
+    model = splitnn_mlp(SIDES[e.data] ** 2, seed=e.seed).state_dict()
+    channel.send("server", "client", "model", model)
+    return e.num_clients * channel.nbytes()
 
 
 def ends_of(results: Iterable[Result]) -> dict[str, Runs]:
