@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from fltoolkit.codecs import Float8, Half, PlainQuantize, Quantize
+from fltoolkit.codecs import Float8, Half, Pipeline, PlainQuantize, Quantize
 from fltoolkit.codecs.quantize import CHUNK, chunks
 from fltoolkit.codecs.stage import Symbols, side
 from fltoolkit.testing import normal
@@ -232,6 +232,21 @@ def test_channels_and_blocks_are_independent():
     assert Quantize(5, per="channel").apply({"w": x})[side("w", "r")].shape == (6, 2)
     assert Quantize(5, per=64).apply({"w": x})[side("w", "r")].shape == (5, 2)
     assert Quantize(5, per="channel").apply({"w": x[0]})[side("w", "r")].shape == (1, 2)
+
+
+def test_blocks_serve_layers_of_one_vector():
+    """A large layer of small values and a small one of large values: one range is made for one."""
+    x = torch.cat([normal(400_000) / 100, normal(4096)])
+
+    def coded(stage):
+        message = Pipeline(stage).encode({"w": x})
+        error = (Pipeline(stage).decode(message)["w"] - x).square().sum() / x.square().sum()
+        return len(message), error
+
+    (whole, coarse), (blocks, fine) = coded(Quantize(8)), coded(Quantize(8, per=4096))
+    assert fine < coarse / 50
+    num_blocks = -(-len(x) // 4096)
+    assert 8 * (num_blocks - 1) <= blocks - whole <= 8 * num_blocks + 4  # the ranges are counted
 
 
 @pytest.mark.parametrize("width", [2, 5, 64, 65, 4096, CHUNK, CHUNK + 3])
