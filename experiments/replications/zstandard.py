@@ -30,11 +30,11 @@ class Zstd(Deflate):
         return squeezed
 
     def _expand(self, squeezed: bytes, most: int) -> bytes:
-        window = 1 << max(most.bit_length(), 17)  # a frame may ask for 128 MiB of memory otherwise
         zstandard = _zstandard()
-        reader = zstandard.ZstdDecompressor(max_window_size=window).stream_reader(squeezed)
         try:
-            whole: bytes = reader.read(most)
+            if (size := zstandard.frame_content_size(squeezed)) > most:
+                raise WireError(f"damaged bytes: {size} bytes in {len(squeezed)}")
+            whole: bytes = zstandard.ZstdDecompressor().decompress(squeezed, max_output_size=most)
         except zstandard.ZstdError as error:
             raise WireError(f"damaged bytes: {error}") from None
         return whole

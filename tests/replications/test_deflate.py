@@ -26,6 +26,11 @@ class TestCompressors(CoderLaws):
         q = gaussian(100_000, 8)
         assert nbytes(coder, symbols(q, 256)) <= 1.05 * entropy_nbytes(q)
 
+    def test_a_large_entry_comes_back(self, coder):
+        q = gaussian(1_300_000, 8)
+        part = coder.undo(coder.apply({"w": symbols(q, 256)}))["w"]
+        assert np.array_equal(part.values.numpy(), q)
+
     def test_much_of_the_same_is_vouched_for(self, coder):
         assert nbytes(coder, symbols(np.zeros(3_000_000), 256)) < 3_000_000 / 512
 
