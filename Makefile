@@ -99,9 +99,10 @@ bench: $(SETUP)  ## measure training and codecs, compared with other code
 	$(BIN)/python -m benchmarks.goals
 	$(BIN)/python -m benchmarks.split_speed
 	$(BIN)/python -m benchmarks.codec_speed
+	$(BIN)/python -m benchmarks.codec_peers
 	$(BIN)/python -m benchmarks.live_cost
 
-peers: .venv-fedjax/.ready  # other frameworks for `make bench`, in environments of their own
+peers: .venv-fedjax/.ready .venv-codecs/.ready  # other systems for `make bench`, apart from .venv
 
 gpu: $(SETUP)  # run the experiments that need a GPU, the most useful first
 	$(BIN)/python -m experiments.language.tuned --study python --choose --device cuda --jobs $$(nproc)
@@ -122,7 +123,7 @@ setup: $(SETUP)  ## only create .venv and install everything that the tests need
 setup-lab: $(LAB)  # only create .venv and install what the course needs
 
 clean:  # remove .venv and caches
-	rm -rf .venv .venv-flower .venv-intersection .venv-fedjax build dist .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis test-artifacts
+	rm -rf .venv .venv-flower .venv-intersection .venv-fedjax .venv-codecs build dist .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis test-artifacts
 
 # tools/install.py installs torch first and alone, in the tested version, so that no later package installs another
 $(LAB): pyproject.toml constraints.txt tools/install.py | python
@@ -146,6 +147,12 @@ $(SETUP): pyproject.toml constraints.txt tools/install.py | python
 # the released fedjax needs jax below 0.6
 .venv-fedjax/.ready: tools/install.py | python
 	$(PYTHON) tools/install.py .venv-fedjax --without-torch "jax==0.5.3" "jaxlib==0.5.3" "fedjax==0.0.17"
+	touch $@
+
+# without their requirements, some of which would replace torch
+.venv-codecs/.ready: | $(SETUP)
+	$(BIN)/python -m pip install -q --no-deps --target .venv-codecs blosc2 ndindex msgpack numexpr bitsandbytes hivemind protobuf \
+	  grpcio sortedcontainers uvloop configargparse prefetch_generator multiaddr pymultihash cryptography cffi varint base58 netaddr
 	touch $@
 
 .PHONY: python

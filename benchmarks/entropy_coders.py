@@ -292,11 +292,12 @@ def digits_table() -> None:
     stages = {f"{bits} bits": (Quantize(bits),) for bits in (8, 4, 2)}
     stages |= {"the largest 5 %": (TopK(0.05),), "these in 8 bits": (TopK(0.05), Quantize(8))}
     print(
-        "| update of 40,374 values | `BitPack` | `Entropy` | `ContextEntropy` |\n|---|---|---|---|"
+        "| update of 40,374 values | `BitPack` | `Zstd` | `Entropy` | `ContextEntropy` |\n"
+        "|---|---|---|---|---|"
     )
     for name, first in stages.items():
         cells = []
-        for coder in (BitPack(), Entropy(), ContextEntropy()):
+        for coder in (BitPack(), Zstd(), Entropy(), ContextEntropy()):
             codec = Pipeline(*first, coder)
             message = codec.encode(client)
             times = (partial(codec.encode, client), partial(codec.decode, message))
