@@ -15,9 +15,8 @@ When the range falls below 2^32, the 32 highest bits of the interval are settled
 word, and what is left is multiplied by 2^32. To decode, s is the number with
 c(s) <= (point - lower) div scale < c(s) + f(s).
 
-The range coder is there twice, and both write and read the same bytes: `Compiled` calls the package
-``constriction``, in Rust; `Plain` is numpy and Python, for machines for which constriction has no
-wheel, such as Linux on ARM64. tests/core/codecs/test_entropy.py holds them equal.
+The range coder is there twice: `Compiled` calls the package ``constriction``, in Rust; `Plain` is
+numpy and Python, for machines without its wheel, such as Linux on ARM64. Both write the same bytes.
 
 Source: Shannon 1948; Martin 1979, "Range encoding". Frequencies, words and end are those of
 constriction 0.4 and 0.5 (Bamler 2022, arXiv 2201.01741): `RangeEncoder`, `RangeDecoder`,
@@ -237,8 +236,9 @@ class Entropy(BitPack):
 
     A tensor takes its empirical entropy, and of 256 levels that occur about 100 bytes for their
     counts. k places of n take log2 of n over k bits and a few bytes. Of symbols of more than 8 bits
-    the lower bits are sent as they are. An entry that `BitPack` makes smaller is written as
-    `BitPack` writes it.
+    the lower bits are sent as they are, and so is an entry that `BitPack` makes smaller. An update
+    of McMahan's CNN took 43 % fewer bytes at 8 bits and 74 % at 4, and `Zstd`, which is in
+    experiments/replications, 44 and 72 % in a quarter of the time: use that where time matters.
 
     >>> import torch
     >>> from fltoolkit.codecs import Pipeline, Quantize
