@@ -1,19 +1,16 @@
 """Quantization to levels that follow the data: `Quantiles` and `LloydMax`.
 
-Here too: bfloat16, a sibling of `fltoolkit.codecs.Half`. Not here: evenly spaced levels
-(`fltoolkit.codecs.Quantize`).
+Here too: bfloat16, a sibling of `Half`. Not here: even levels (`fltoolkit.codecs.Quantize`).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 
 from fltoolkit.arrays import Array
 from fltoolkit.codecs.floats import Half, look_up, middles
-from fltoolkit.codecs.quantize import CHUNK, Draw, Quantizer, chunks
+from fltoolkit.codecs.quantize import Draw, Quantizer, chunks
 from fltoolkit.codecs.stage import check_number
 from fltoolkit.wire import WireError
 
@@ -40,9 +37,9 @@ class _Codebook(Quantizer):
         if len(codebook) > self.num_levels:
             codebook = np.unique(self._levels(ordered).astype(np.float32))
         exact = middles(codebook)
-        rounded = exact.astype(np.float32)  # rounded down, so that comparisons in float32 are exact
-        rounded = np.where(rounded > exact, np.nextafter(rounded, np.float32(-np.inf)), rounded)
-        return count_reached(values, rounded, np.greater), codebook
+        bounds = exact.astype(np.float32)  # next: the smallest float32 numbers above
+        bounds = np.where(bounds > exact, bounds, np.nextafter(bounds, np.float32(np.inf)))
+        return count_reached(values, bounds), codebook
 
     def _restore(self, symbols: Array, shape: torch.Size, info: Array) -> Array:
         if info.ndim != 1 or not symbols.max() < len(info) <= self.num_levels:
@@ -55,8 +52,7 @@ class Quantiles(_Codebook):
     """Non-uniform levels: the medians of 2^bits groups of equally many values.
 
     All symbols are about equally frequent, so entropy coding gains nothing. The levels are close
-    together where values are dense. If most values are -1 and a few are large, the
-    large ones may arrive as -1, too.
+    together where values are dense. If most are -1 and a few large, these may arrive as -1, too.
     """
 
     bits: int  # 1 to 8; smaller = more compression
@@ -111,15 +107,25 @@ class BFloat16(Half):
     dtype = torch.bfloat16
 
 
-def count_reached(values: Array, bounds: Array, compare: Callable[..., Any]) -> Array:
-    """How many of at most 255 bounds each value reaches by ``compare``, as uint8."""
-    counts, memory = np.zeros(len(values), np.uint8), np.empty(CHUNK, bool)
+def count_reached(values: Array, bounds: Array) -> Array:
+    """How many of at most 255 ascending bounds each finite value reaches, as uint8.
+
+    Of many bounds, the first 16 bits of a value leave one or a few to compare it with.
+    """
+    counts, first, rest = np.zeros(len(values), np.uint8), None, len(bounds)
+    if len(bounds) > 32 and len(bounds) * len(values) > 1 << 23:  # a table takes a millisecond
+        heads = np.arange(1 << 16, dtype=np.uint32) << 16
+        ends = np.stack([heads, heads | 0xFFFF]).view(np.float32)
+        reached = np.searchsorted(bounds, ends, "right")
+        if (most := np.ptp(reached, axis=0)[np.isfinite(ends[1])].max()) < 8:
+            first, rest = reached.min(0).astype(np.uint8), most
+            bounds = np.append(bounds, np.float32(np.inf))
     for _, places in chunks(len(values), len(values)):
         part, count = values[places], counts[places]
-        reached = memory[: len(part)]
-        for bound in bounds:  # so many quick comparisons are faster than a binary search
-            compare(part, bound, out=reached)
-            count += reached.view(np.uint8)
+        if first is not None:
+            count += first.take(part.view(np.uint32) >> 16)
+        for k in range(rest):
+            count += (part >= (bounds[k] if first is None else bounds.take(count))).view(np.uint8)
     return counts
 
 

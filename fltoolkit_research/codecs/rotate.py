@@ -121,17 +121,12 @@ def _matrix(n: int, dtype: torch.dtype) -> Tensor:
     return torch.stack([hadamard_plain(row) for row in torch.eye(n, dtype=torch.float64)]).to(dtype)
 
 
-def _largest_power(n: int) -> int:
-    """m: the largest power of two up to n."""
-    return 1 << (n.bit_length() - 1)
-
-
 def _signs(seed: int, name: str, n: int) -> Tensor:
     """1 or -1 for each value that the two steps move: float32 [2, m].
 
     Signs are made from raw bits: numpy promises to keep these the same in later versions.
     """
-    m = _largest_power(n)
+    m = 1 << (n.bit_length() - 1)
     key = np.random.SeedSequence([seed, zlib.crc32(name.encode())])
     bits = np.random.SFC64(key).random_raw(-(-2 * m // 64)).view(np.uint8)
     return torch.from_numpy(_signs_of_bytes().take(bits, axis=0)).view(-1)[: 2 * m].view(2, m)
@@ -170,7 +165,7 @@ def _within_float32(turn: Callable[[Tensor, Tensor], Tensor], x: Tensor, signs: 
 
 def _pieces(n: int) -> list[slice]:
     """The places that only step 1 has changed, if there are any, and those of step 2."""
-    m = _largest_power(n)
+    m = 1 << (n.bit_length() - 1)
     return [slice(n - m), slice(n - m, n)] if m < n else [slice(n)]
 
 
@@ -283,7 +278,7 @@ class _Coded(_Rotating, Quantizer):
         pieces, levels = [place for _, place in chunks(len(y), len(y))], self._levels()
         energy = sum(_dot(y[place], y[place]) for place in pieces)
         bounds = _within(middles(levels) * math.sqrt(energy / len(y)))
-        symbols = count_reached(y, bounds, np.greater_equal)
+        symbols = count_reached(y, bounds)
         if energy == 0:
             return symbols, 0.0
         c = look_up(levels.astype(np.float32), symbols)
@@ -293,9 +288,8 @@ class _Coded(_Rotating, Quantizer):
         return symbols, product / sum(_dot(c[place], c[place]) for place in pieces)
 
     def _restore(self, symbols: Array, shape: torch.Size, info: Array) -> Array:
-        pieces = _pieces(len(symbols))
+        pieces, values = _pieces(len(symbols)), np.empty(len(symbols), np.float32)
         expect(info, (len(pieces),), low=0)
-        values = np.empty(len(symbols), np.float32)
         levels = np.round(self._levels(), DIGITS)
         for piece, scale in zip(pieces, info.astype(np.float64), strict=True):
             values[piece] = look_up(_within(levels * scale), symbols[piece])
@@ -337,8 +331,8 @@ class EDEN(_Coded):
 
     If rotated values look normal, |C(x)-x|^2 is D / (1 - D) times |x|^2 for the first scale and D
     times |x|^2 for the second. Here D is the mean squared error of the levels on N(0, 1): 0.363,
-    0.117, 0.0345 and 0.0095 for 1 to 4 bits. With one bit, `EDEN` is the same as `DRIVE`, and it is
-    unbiased where `DRIVE` is. `ContextEntropy` saves only a few per cent more.
+    0.117, 0.0345 and 0.0095 for 1 to 4 bits. With one bit, `EDEN` is `DRIVE`, and it is unbiased
+    where `DRIVE` is. `ContextEntropy` saves only a few per cent more.
 
     Source: Vargaftik et al. 2022, arXiv 2108.08842.
     """

@@ -9,6 +9,7 @@ from fltoolkit.codecs.quantize import CHUNK
 from fltoolkit.codecs.stage import side
 from fltoolkit.testing import normal
 from fltoolkit_research.codecs import LloydMax, Quantiles
+from fltoolkit_research.codecs.codebooks import count_reached
 
 MAX = torch.finfo(torch.float32).max
 TINY = 2.0**-149  # the least denormal
@@ -32,6 +33,28 @@ def test_codebooks(stage):
     nearest = (x[:3000, None].double() - codebook.double()).abs().min(1).values
     got = (x[:3000].double() - codebook[symbols[:3000].long()].double()).abs()
     assert torch.equal(got, nearest)
+
+
+BOUNDS = {
+    "few": normal(7).numpy(),
+    "many": normal(255, seed=1).numpy(),
+    "of all sizes": np.float32(10.0) ** np.linspace(-44, 38, 127, dtype=np.float32),
+    "repeated": normal(60, seed=2).numpy().repeat(4),
+    "beside one another": np.float32(1) + np.arange(255, dtype=np.float32) * np.float32(2**-20),
+    "zeros": np.zeros(255, np.float32),
+    "infinite": np.float32([-MAX, -TINY, 0, TINY, MAX, np.inf]).repeat(20),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_table_counts_as_comparing_does(name):
+    bounds = np.sort(BOUNDS[name])
+    edges = np.concatenate([np.nextafter(bounds, np.float32(end)) for end in (-MAX, MAX)])
+    extremes = np.float32([0.0, -0.0, TINY, -TINY, MAX, -MAX, 1.0])
+    values = np.concatenate([normal(300_000).numpy() ** 3, bounds, edges, extremes])
+    values = values[np.isfinite(values)]
+    wanted = sum((values >= bound).astype(np.int64) for bound in bounds)
+    assert np.array_equal(count_reached(values, bounds), wanted)
 
 
 @pytest.mark.parametrize("stage", [Quantiles(2), LloydMax(2)], ids=repr)
