@@ -146,15 +146,17 @@ def _compared(old: "Card", new: "Card") -> int:
 def _board(args: argparse.Namespace) -> int:
     from fltoolkit_contest.card import draw_card, printable
     from fltoolkit_contest.class_board import board
+    from fltoolkit_contest.entry import LONGEST
     from fltoolkit_contest.referee import verify
 
     cards = []
     for path in sorted([*args.folder.glob("*.py"), *args.folder.glob("*/entry.py")]):
         name = printable(path.stem if path.parent == args.folder else path.parent.name, 80)
-        if path.is_dir():
+        if not path.is_file():  # a pipe or a device could be read without an end
             continue
         try:
-            text = path.read_text(encoding="utf-8")
+            with path.open(encoding="utf-8") as file:
+                text = file.read(LONGEST + 1)
             more = {"track": args.track, "league": args.league, "name": name}
             cards.append(verify(text, **more, report=lambda line: None))
             outputs = [path.with_suffix(suffix) for suffix in (".card.json", ".png")]

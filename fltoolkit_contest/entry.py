@@ -11,6 +11,7 @@ import lzma
 import zlib
 from dataclasses import dataclass
 
+LONGEST = 200_000  # characters
 FREE_CODE = 8000  # bytes, zipped
 FREE_CONSTANTS = 512  # bytes of all numbers and texts together, as they are written
 FREE_NAMES = 1500  # bytes of all different names together
@@ -71,8 +72,8 @@ def read_entry(text: str) -> Entry:
 
 
 def _check_length(text: str) -> None:
-    if len(text) > 200_000:
-        raise ValueError(f"{len(text):,} characters, at most 200,000 are allowed")
+    if len(text) > LONGEST:
+        raise ValueError(f"more than {LONGEST:,} characters")
 
 
 def _parts(node: ast.AST) -> int:

@@ -394,27 +394,27 @@ def _again(first: Play, seed: int, used: dict[str, float]) -> None:
     """Make a run again from its recorded messages; CupError if any party sends something else.
 
     Each process is started while no other one runs, after runs with other samples; owners that
-    shared a process are grouped in another way; and only some hidden samples are asked for, in
-    another order. So what a party sent must follow from its own samples, the seed and what
+    shared a process are grouped in another way; and the hidden samples are asked for in another
+    order. So what a party sent must follow from its own samples, the seed and what
     arrived: time, neighbours, what all processes of a machine share, and other hidden samples are
     no channel.
     """
     groups = _regrouped(first.groups, seed)
     play = replace(first, wire=Wire(first.league, first.wire.num_owners), groups=groups)
     x = first.drawn.hidden[0]
-    some = np.random.default_rng(seed).permutation(len(x))[:NUM_ASKED_AGAIN]
+    order = np.random.default_rng(seed).permutation(len(x))
     for number, setup in enumerate(play.setups()):
         with Hosts(first.track.cpu_seconds) as hosts:
             hosts.start([setup])
             if number == 0:
-                _compare_server(play, hosts, some)
+                _compare_server(play, hosts, order)
             else:
-                _compare_owners(play, hosts, groups[number - 1], x[some], some)
+                _compare_owners(play, hosts, groups[number - 1], order)
             hosts.look()
             used["cpu_seconds"] += hosts.cpu_seconds
 
 
-def _compare_server(play: Play, hosts: Hosts, some: Array) -> None:
+def _compare_server(play: Play, hosts: Hosts, order: Array) -> None:
     """Ask the server what it was asked before, and compare the answers."""
     arrived: list[Array] = []
     for reply, *_, then in play.crossed:
@@ -425,16 +425,16 @@ def _compare_server(play: Play, hosts: Hosts, some: Array) -> None:
         raise CupError(_DIFFERS)
     assert play.scores is not None
     x, y = play.drawn.hidden
-    asked = [play.codes[k] for k in some] if play.codes else list(x[some])
+    asked = [play.codes[k] for k in order] if play.codes else list(x[order])
     about = {"do": "ask", "coded": bool(play.codes)}
     answers = [hosts.ask([(about, [each])])[0][1] for each in asked]
-    before = play.scores[some]
+    before = play.scores[order]
     shapes = {tuple(array.shape for array in answer) for answer in answers}
     if not (differs := shapes != {(before[0].shape,)}):
         scores = np.array([answer[0] for answer in answers])
         one, other = scores.argmax(1), before.argmax(1)
         if play.track.metric != "accuracy":
-            one, other = play.losses(scores, y[some]), play.losses(before, y[some])
+            one, other = play.losses(scores, y[order]), play.losses(before, y[order])
         differs = not np.array_equal(one, other)
     if differs:
         raise CupError(
@@ -443,15 +443,15 @@ def _compare_server(play: Play, hosts: Hosts, some: Array) -> None:
         )
 
 
-def _compare_owners(play: Play, hosts: Hosts, group: list[int], x: Array, some: Array) -> None:
+def _compare_owners(play: Play, hosts: Hosts, group: list[int], order: Array) -> None:
     """Ask the owners of one process what they were asked before, and compare the answers."""
     for _, downs, heads, ups, _ in play.crossed:
         (answer,) = hosts.ask([({"do": "answer"}, [downs[n] for n in group])])
         if not _same(answer, ({"heads": [heads[n] for n in group]}, [ups[n] for n in group])):
             raise CupError(_DIFFERS)
     if play.codes:
-        for sample, number in zip(x, some, strict=True):
-            (answer,) = hosts.ask([({"do": "encode"}, [sample])])
+        for number in order:
+            (answer,) = hosts.ask([({"do": "encode"}, [play.drawn.hidden[0][number]])])
             if not _same(answer, ({}, [play.codes[number]])):
                 raise CupError(_DIFFERS)
 
@@ -460,7 +460,6 @@ _DIFFERS = (
     "replayed alone, a party sent other bytes than before. What it sends may only depend on "
     "its samples, on me.seed and on what arrived; draw numbers from me.rng() or me.shared()"
 )
-NUM_ASKED_AGAIN = 200  # hidden samples of the replay
 
 
 def _data_nbytes(track: Track, league: str, salt: str, entry: Entry) -> int:

@@ -257,12 +257,16 @@ def _few_packages(patterns: Sequence[str]) -> list[str]:
     """Arguments that cover each folder of packages with an empty one, with these packages in it.
 
     Of a link, as /lib is, a fenced program sees a folder: packages are covered under both paths.
+    Conda's store of packages and other environments below the same folder are covered, too.
     """
     found = set()
     for root in always_readable():
         folders = [Path(root)] if root.endswith("-packages") else []
         for place in ("", "lib*/", "local/lib*/"):
             folders += Path(root).glob(f"{place}python3*/*-packages")
+        others = [Path(root, "pkgs"), *Path(root).glob("envs/*")]
+        used = [Path(path) for path in always_readable()]
+        folders += [p for p in others if not any(each.is_relative_to(p) for each in used)]
         for folder in folders:
             real = os.path.realpath(folder)
             found.add(real)
@@ -273,7 +277,8 @@ def _few_packages(patterns: Sequence[str]) -> list[str]:
     for each in sorted(path for path in found if os.path.isdir(path)):
         view += ["--tmpfs", each]
         for name in sorted(os.listdir(each)):
-            if any(fnmatch(name, pattern) for pattern in patterns):
+            wanted = any(fnmatch(name, pattern) for pattern in patterns)
+            if wanted and each.endswith("-packages"):
                 view += ["--ro-bind", f"{each}/{name}", f"{each}/{name}"]
         view += ["--remount-ro", each]
     return view

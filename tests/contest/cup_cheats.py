@@ -20,6 +20,11 @@ from fltoolkit.data import load
 load("digits")
 FOUND = True
 """,
+    "a language model of the course": """
+from fltoolkit_course.stored import stored_model
+stored_model("Muon, alone")
+FOUND = True
+""",
     "pretrained models in packages": """
 from importlib.util import find_spec
 FOUND = any(find_spec(name) for name in ("torchvision", "transformers", "scipy", "matplotlib"))
@@ -230,7 +235,7 @@ def server(me):
     def predict(sample):
         with open("seen", "ab") as file:
             file.write(b"1")
-            return np.eye(10)[file.tell() % 10]
+            return np.eye(10)[int(file.tell() == 300)]  # one decision of 360
     return predict
 """,
 }

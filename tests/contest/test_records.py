@@ -1,6 +1,7 @@
 """The records in cup/records: cards are of their entries, and a refuted one does not count."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -140,6 +141,7 @@ def test_the_board_writes_through_no_link_that_was_handed_in(tmp_path, monkeypat
     (handed_in / "ana").mkdir(parents=True)
     for name in ("entry.py", "other.py"):
         (handed_in / "ana" / name).write_text("pass")
+    os.mkfifo(handed_in / "ben.py")
     for name in ("entry.card.json", "entry.png"):
         (handed_in / "ana" / name).symlink_to(kept)
     card = read_card(RECORDS / "digits" / "null" / "card.json")
@@ -178,5 +180,5 @@ def test_the_syntax_tree_holds_no_numbers_free_of_charge(data):
 def test_a_text_is_charged_by_its_bytes_and_a_file_that_grows_is_refused():
     assert read_entry(f"W = {chr(0x1F600) * 600!r}").charge == 2 + 4 * 600 - FREE_CONSTANTS
     deep = "".join(" " * level + "if a:\n" for level in range(90)) + " " * 90 + "a;" * 9000
-    with pytest.raises(ValueError, match=r"3,\d+,\d+ characters, at most 200,000"):
+    with pytest.raises(ValueError, match=r"more than 200,000 characters"):
         read_entry(deep)

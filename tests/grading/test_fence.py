@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -408,6 +409,19 @@ for way in {ways}:
     program = fence.start([*PYTHON, code], readable=ways, hidden=[str(folder / "secret")])
     assert program.stdout.read().decode().split() == ["other", "hidden"] * 2
     program.stop()
+
+
+def test_packages_of_other_environments_are_covered(tmp_path, monkeypatch):
+    """Below conda's folder, and below that of pyenv, which can hold the running environment."""
+    mine, other, store = (tmp_path / name for name in ("envs/mine", "envs/torch", "pkgs"))
+    for folder in (mine / "lib/python3.1/site-packages", store, other):
+        (folder / "torch" / "data").mkdir(parents=True)
+    monkeypatch.setattr(fence, "always_readable", lambda: [str(tmp_path), str(mine)])
+    view = fence._few_packages(["torch"])
+    covered = {path for option, path in pairwise(view) if option == "--tmpfs"}
+    assert covered == {str(mine / "lib/python3.1/site-packages"), str(store), str(other)}
+    shown = [path for option, path in pairwise(view) if option == "--ro-bind"]
+    assert shown == [str(mine / "lib/python3.1/site-packages/torch")]
 
 
 def test_of_a_checkout_only_packages_are_readable():
