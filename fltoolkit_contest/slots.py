@@ -100,7 +100,7 @@ class Wire:
         if len(shapes) != 1 or len(heads[0]) != 2:
             raise CupError(
                 "league of sums: every owner gives (kind, vector, bits), with vectors of one "
-                f"length and the same bits; here {sorted(shapes)[:3]}"
+                f"length and the same bits; here {sorted(shapes, key=str)[:3]}"
             )
         kind, bits = heads[0]
         if not (isinstance(bits, int) and 1 <= bits <= LARGEST_BITS):

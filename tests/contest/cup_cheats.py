@@ -154,6 +154,10 @@ REFUSED_IN_SUMS = {
         SUMS.replace("arange(3)", "arange(me.number)"),
         "vectors of one length",
     ),
+    "bits of some": (
+        SUMS.replace("np.arange(3), 8", '*((b"",) if me.number else (np.arange(3), 8))'),
+        "the same bits",
+    ),
     "bits of one's own": (SUMS.replace(", 8", ", 8 + me.number"), "the same bits"),
     "a kind of one's own": (
         SUMS.replace('"labels"', '["labels", "update"][me.number % 2]'),
