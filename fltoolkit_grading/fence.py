@@ -224,8 +224,8 @@ def start(
         command: the program and its arguments; `HOME` is its working folder.
         bounds: see `Bounds`.
         readable: files and folders that it may read, besides `always_readable`.
-        packages: patterns of the installed packages that it may read, such as ``numpy*``; None for
-            all of them. Packages can hold data sets and trained models.
+        packages: patterns of the installed packages that it may read, such as ``numpy*``, or the
+            real paths of some; None for all. Packages can hold data sets and trained models.
         hidden: files in readable folders that it cannot open.
         environment: variables in addition to PATH, HOME, TMPDIR and LANG; nothing is inherited.
         without_fence: a folder. If given, there is no fence, and the program works in this folder
@@ -278,6 +278,7 @@ def _few_packages(patterns: Sequence[str]) -> list[str]:
         view += ["--tmpfs", each]
         for name in sorted(os.listdir(each)):
             wanted = any(fnmatch(name, pattern) for pattern in patterns)
+            wanted = wanted or os.path.realpath(f"{each}/{name}") in patterns
             if wanted and each.endswith("-packages"):
                 view += ["--ro-bind", f"{each}/{name}", f"{each}/{name}"]
         view += ["--remount-ro", each]

@@ -299,6 +299,24 @@ def test_what_the_verifier_keeps_of_a_run_is_limited(monkeypatch):
     rehearsed(hostile.HONEST)
 
 
+def test_a_pipe_that_a_party_has_emptied_is_read_again(monkeypatch):
+    come, go = os.pipe()
+    read, tries = os.read, iter([BlockingIOError])
+    monkeypatch.setattr(
+        "fltoolkit_contest.hosts.os.read",
+        lambda *more: read(*more) if (error := next(tries, None)) is None else raised(error),
+    )
+    os.write(go, to_bytes({}, []))
+    Hosts(9.0)._pump({}, got := {come: bytearray()})
+    assert checked(got[come]) == ({}, [])
+    os.close(come)
+    os.close(go)
+
+
+def raised(error):
+    raise error
+
+
 @FENCED
 @pytest.mark.slow
 def test_a_package_patched_in_the_party_s_process_saves_nothing():

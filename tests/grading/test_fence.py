@@ -416,12 +416,16 @@ def test_packages_of_other_environments_are_covered(tmp_path, monkeypatch):
     mine, other, store = (tmp_path / name for name in ("envs/mine", "envs/torch", "pkgs"))
     for folder in (mine / "lib/python3.1/site-packages", store, other):
         (folder / "torch" / "data").mkdir(parents=True)
+    ours = tmp_path / "lib/python3.1/site-packages/fltoolkit"
+    for folder in (ours, mine / "lib/python3.1/site-packages/fltoolkit"):
+        folder.mkdir(parents=True)
     monkeypatch.setattr(fence, "always_readable", lambda: [str(tmp_path), str(mine)])
-    view = fence._few_packages(["torch"])
+    view = fence._few_packages(["torch", os.path.realpath(ours)])
     covered = {path for option, path in pairwise(view) if option == "--tmpfs"}
-    assert covered == {str(mine / "lib/python3.1/site-packages"), str(store), str(other)}
+    packages = {str(folder / "lib/python3.1/site-packages") for folder in (mine, tmp_path)}
+    assert covered == {*packages, str(store), str(other)}
     shown = [path for option, path in pairwise(view) if option == "--ro-bind"]
-    assert shown == [str(mine / "lib/python3.1/site-packages/torch")]
+    assert {*shown} == {str(mine / "lib/python3.1/site-packages/torch"), str(ours)}
 
 
 def test_of_a_checkout_only_packages_are_readable():
