@@ -632,7 +632,7 @@ def what_leaks() -> dict[str, Any]:
     results = runs.read(LEAKS)
     tasks = {}
     for name, task in leakage.TASKS.items():
-        rows = leakage_rows_of(task, results)
+        rows = [row for row in leakage_rows_of(task, results) if "accuracy" in row[1].get(0, {})]
         first = next(runs[0] for _, runs in rows if "originals" in runs.get(0, {}))
         tasks[name] = {
             "side": {"digits": 8, "mnist": 28}[name],
