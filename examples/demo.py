@@ -29,7 +29,7 @@ from fltoolkit import (
     train_split,
     train_splitfed,
 )
-from fltoolkit.data import Dataset, partition_iid
+from fltoolkit.data import Samples, partition_iid
 from fltoolkit.history import Record
 from fltoolkit_course.plots import watch
 from fltoolkit_research.intervals import mean_ci
@@ -38,25 +38,25 @@ LR, BATCH_SIZE = 0.03, 64
 Run = tuple[Iterator[Record], Channel, int]  # the training, its ledger, its number of steps
 
 
-def cut_in_two(data: Dataset, seed: int, name: str = "alice") -> list[Party]:
+def cut_in_two(data: Samples, seed: int, name: str = "alice") -> list[Party]:
     model = splitnn_mlp(data.x_train.shape[1], data.num_classes, seed=seed)
     bottom, top = model[:4], model[4:]
     alice = Party(name, bottom, SGD(bottom.parameters(), lr=LR))
     return [alice, Party("bob", top, SGD(top.parameters(), lr=LR), nn.NLLLoss())]
 
 
-def along_chain(parties: list[Party], data: Dataset, epochs: int, seed: int) -> Run:
+def along_chain(parties: list[Party], data: Samples, epochs: int, seed: int) -> Run:
     channel, batches = Channel(), Batches(data.x_train, data.y_train, BATCH_SIZE, seed=seed)
     records = train_split(parties, batches.epochs(epochs), channel)
     score = partial(evaluate, parties, data.x_test, data.y_test)
     return evaluated(records, score, every=len(batches)), channel, epochs * len(batches)
 
 
-def vanilla(data: Dataset, epochs: int, seed: int) -> Run:
+def vanilla(data: Samples, epochs: int, seed: int) -> Run:
     return along_chain(cut_in_two(data, seed), data, epochs, seed)
 
 
-def u_shaped(data: Dataset, epochs: int, seed: int) -> Run:
+def u_shaped(data: Samples, epochs: int, seed: int) -> Run:
     model = splitnn_mlp(data.x_train.shape[1], data.num_classes, seed=seed)
     head, middle, tail = model[:2], model[2:4], model[4:]
     parties = [
@@ -67,7 +67,7 @@ def u_shaped(data: Dataset, epochs: int, seed: int) -> Run:
     return along_chain(parties, data, epochs, seed)
 
 
-def splitfed(data: Dataset, epochs: int, seed: int, num_clients: int = 5) -> Run:
+def splitfed(data: Samples, epochs: int, seed: int, num_clients: int = 5) -> Run:
     names = [f"alice_{k}" for k in range(num_clients)]
     alices = [cut_in_two(data, seed, name)[0] for name in names]
     bob, channel = cut_in_two(data, seed)[1], Channel()

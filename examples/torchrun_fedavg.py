@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from fltoolkit import Channel, Party, evaluate, fedavg, load, pack, splitnn_mlp
 from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
-from fltoolkit.data import Dataset, partition_iid
+from fltoolkit.data import Samples, partition_iid
 from fltoolkit.federated import Fleet, Local, local_updates
 from fltoolkit_engines.torch_distributed import DistributedChannel
 
@@ -27,7 +27,7 @@ SERVER = "server"
 LOCAL = Local(batch_size=32, lr=0.1, epochs=1)
 
 
-def dealt(data: Dataset, names: list[str], channel: Channel) -> dict[str, tuple[Tensor, Tensor]]:
+def dealt(data: Samples, names: list[str], channel: Channel) -> dict[str, tuple[Tensor, Tensor]]:
     """The samples of the clients in this process; zeros, which nobody reads, for all others."""
     parts = partition_iid(data.y_train, len(names), seed=0)
     clients = {}

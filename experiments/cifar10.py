@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import torch
 
-from fltoolkit.data.datasets import Dataset, class_numbers, standardize
+from fltoolkit.data.datasets import Samples, class_numbers, standardize
 from fltoolkit.data.files import Source, cache_folder, damage_reported
 
 CIFAR10 = Source(  # the sum is that of TensorFlow Datasets (url_checksums/cifar10.txt)
@@ -26,7 +26,7 @@ CIFAR10 = Source(  # the sum is that of TensorFlow Datasets (url_checksums/cifar
 FILENAMES = [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]
 
 
-def load_cifar10() -> Dataset:
+def load_cifar10() -> Samples:
     """Load CIFAR-10 in its binary version, standardized and looked for as in `fltoolkit.data.load`.
 
     Its "python version" is not read: it is a pickle, which can run code.
@@ -37,7 +37,7 @@ def load_cifar10() -> Dataset:
     batches = [read_cifar(folder / name) for name in FILENAMES]
     x = [standardize(images / np.float32(255), "cifar10") for images, _ in batches]
     y = [class_numbers(labels, 10, folder) for _, labels in batches]
-    return Dataset(torch.cat(x[:5]), torch.cat(y[:5]), x[5], y[5], num_classes=10, name="cifar10")
+    return Samples(torch.cat(x[:5]), torch.cat(y[:5]), x[5], y[5], num_classes=10, name="cifar10")
 
 
 def read_cifar(path: Path) -> tuple[np.ndarray, np.ndarray]:

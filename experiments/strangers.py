@@ -38,7 +38,7 @@ from experiments.runs import (
     sweep,
 )
 from experiments.tables import markdown
-from fltoolkit.data.datasets import DIGITS, WRITERS_END, Dataset, standardize
+from fltoolkit.data.datasets import DIGITS, WRITERS_END, Samples, standardize
 from fltoolkit.data.partitions import generator
 from fltoolkit_research import Experiment, run
 
@@ -54,7 +54,7 @@ ROWS = (
 )
 
 
-def digits_by_writer(draw: int = 0, *, unseen: bool = True, num_test: int = 3) -> Dataset:
+def digits_by_writer(draw: int = 0, *, unseen: bool = True, num_test: int = 3) -> Samples:
     """The digits of 14 people; those of ``num_test`` of them, drawn at random, are the test.
 
     With ``unseen=False`` the test images are drawn from all people, as many as in the test on
@@ -70,7 +70,7 @@ def digits_by_writer(draw: int = 0, *, unseen: bool = True, num_test: int = 3) -
     test = torch.isin(owners, torch.from_numpy(strangers))
     if not unseen:
         test = test[torch.from_numpy(random.permutation(len(test)))]
-    return Dataset(x[~test], y[~test], x[test], y[test], 10, "digits", owners=owners[~test])
+    return Samples(x[~test], y[~test], x[test], y[test], 10, "digits", owners=owners[~test])
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fltoolkit.data.datasets import Dataset
+from fltoolkit.data.datasets import Samples
 from fltoolkit.units import amount
 from fltoolkit_course.done import Item, Table
 from fltoolkit_research.pooled.times import lossless_nbytes
@@ -27,7 +27,7 @@ LEGEND = (
 )
 
 
-def item(what: str, record: Mapping[str, Any], data: Dataset | int, why: str, measure: str) -> Item:
+def item(what: str, record: Mapping[str, Any], data: Samples | int, why: str, measure: str) -> Item:
     """One line of the bill.
 
     Args:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fltoolkit.data.datasets import Dataset
+from fltoolkit.data.datasets import Samples
 from fltoolkit_course.bills import Bill, item, lines_until
 from fltoolkit_course.comparison import Hints
 from fltoolkit_course.comparison import check as compare
@@ -135,7 +135,7 @@ class Notebook:
         self,
         what: str,
         record: Mapping[str, Any],
-        data: Dataset | int,
+        data: Samples | int,
         why: str = "",
         *,
         measure: str = "accuracy",

@@ -52,7 +52,7 @@ class Experiment:
     """
 
     protocol: Any = "split"  # a Protocol; as text, a name of `fltoolkit_research.protocols`
-    data: Any = "digits"  # a name for `fltoolkit.data.load`, or a function that gives a Dataset
+    data: Any = "digits"  # a name for `fltoolkit.data.load`, or a function that gives Samples
     num_samples: int | None = None  # how many training samples are used; None: all
     validation: float = 0.0  # this share of them is held out, and tested on, not the test set
     model: Any = "mlp"  # `splitnn_mlp`; "cnn": `mcmahan_cnn`; or a function with the argument seed

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from fltoolkit.data.batches import Batches
-from fltoolkit.data.datasets import Dataset, load
+from fltoolkit.data.datasets import Samples, load
 from fltoolkit.data.partitions import partition_dirichlet, partition_iid
 from fltoolkit.federated.client import Local
 from fltoolkit.models import mcmahan_cnn, splitnn_mlp
@@ -30,7 +30,7 @@ class Task:
     """Data, network and settings of one run, from which a protocol makes its parties.
 
     Attributes:
-        data: training and test samples, a `fltoolkit.data.Dataset`.
+        data: training and test samples, as `fltoolkit.data.Samples`.
         names: the names of the clients, "client_0" and so on.
         shares: for each client, its ``(x, y)``.
         batches: for each client, its `fltoolkit.data.Batches`.
@@ -114,7 +114,7 @@ class Task:
         return Party(name, self.model, loss_fn=self.loss_fn)
 
 
-def samples_of(experiment: Any) -> Dataset:
+def samples_of(experiment: Any) -> Samples:
     """The samples of an experiment, flat for a model of `_FLAT_MODELS`."""
     model = experiment.model
     name = model.func.__name__ if isinstance(model, partial) else model
@@ -133,7 +133,7 @@ def source_of(data: Any) -> Source:
 
 
 @lru_cache(maxsize=4)
-def samples(source: Source, flat: bool, num_samples: int | None, validation: float) -> Dataset:
+def samples(source: Source, flat: bool, num_samples: int | None, validation: float) -> Samples:
     """The samples for these settings; they are kept, so that equal settings load them only once.
 
     The choice of those left out or held out does not depend on the seed.
@@ -141,8 +141,8 @@ def samples(source: Source, flat: bool, num_samples: int | None, validation: flo
     function, args, keywords = source
     data = function(*args, **dict(keywords))
     name = args[0] if function is load else function.__name__
-    if not isinstance(data, Dataset):
-        raise TypeError(f"data={name!r} gave a {type(data).__name__}: it must give a Dataset")
+    if not isinstance(data, Samples):
+        raise TypeError(f"data={name!r} gave a {type(data).__name__}: it must give Samples")
     data = data.flat() if flat else data
     if num_samples is None and not validation:
         return data
@@ -162,7 +162,7 @@ def samples(source: Source, flat: bool, num_samples: int | None, validation: flo
     return replace(data, x_train=data.x_train[kept], y_train=data.y_train[kept], owners=owners)
 
 
-def network(experiment: Any, data: Dataset) -> nn.Module:
+def network(experiment: Any, data: Samples) -> nn.Module:
     """The experiment's model; its first weights are drawn from the seed."""
     if experiment.model == "mlp":
         return splitnn_mlp(data.x_train.shape[1], data.num_classes, seed=experiment.seed)
@@ -177,7 +177,7 @@ def network(experiment: Any, data: Dataset) -> nn.Module:
     return model
 
 
-def dealt_out(data: Dataset, experiment: Any) -> Sequence[Tensor]:
+def dealt_out(data: Samples, experiment: Any) -> Sequence[Tensor]:
     """The rows that each client has. A single client has all rows in their order."""
     targets, clients, seed = data.y_train, experiment.num_clients, experiment.seed
     if clients == 1:

@@ -145,7 +145,7 @@ def test_from_the_plan_to_the_plot(folder, capsys):
 @pytest.mark.later
 def test_clinics_are_clients(folder):
     page = {}
-    exec("import torch\nfrom fltoolkit.data import Dataset", page)
+    exec("import torch\nfrom fltoolkit.data import Samples", page)
     exec(CLINICS, page)
     rows = [f"{['north', 'south', 'west'][k % 3]},{k % 2},{k},{-k}" for k in range(60)]
     Path("clinics.csv").write_text("\n".join(["clinic,ill,age,weight", *rows]))
@@ -177,7 +177,7 @@ def test_a_model_and_a_data_set_of_the_hub(folder, monkeypatch):
         lambda name, num_labels: transformers.BertForSequenceClassification(tiny),
     )
     page = {}
-    exec("import torch\nfrom torch import nn\nfrom fltoolkit.data import Dataset", page)
+    exec("import torch\nfrom torch import nn\nfrom fltoolkit.data import Samples", page)
     exec("from fltoolkit.models import seeded", page)
     exec(HUB, page)
     how = {"data": page["reviews"], "model": page["tiny_bert"], "loss": nn.CrossEntropyLoss}

@@ -12,7 +12,7 @@ from experiments.async_states.settings import BATCH_SIZE, LR, Setting, Task
 from experiments.cifar10 import load_cifar10
 from experiments.runs import Result
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, load, splitnn_mlp
-from fltoolkit.data import Dataset, partition_iid
+from fltoolkit.data import Samples, partition_iid
 from fltoolkit.models import seeded
 from fltoolkit.split import ActivationCache, Bookmark, train_async, train_async_relay
 
@@ -21,12 +21,12 @@ SHAPES["cifar10_tenth"] = SHAPES["cifar10"]
 
 
 @lru_cache(maxsize=1)
-def dataset(task: Task) -> Dataset:
+def dataset(task: Task) -> Samples:
     """The task's data; flat for the MLP."""
     name = task.data.removesuffix("_tenth")
     data = load_cifar10() if name == "cifar10" else load(name)
     if task.data.endswith("_tenth"):
-        data = Dataset(
+        data = Samples(
             *(part[::10].clone() for part in (data.x_train, data.y_train)),
             *(part[::10].clone() for part in (data.x_test, data.y_test)),
             num_classes=data.num_classes,
@@ -60,7 +60,7 @@ def vgg11(num_classes: int = 10, *, seed: int) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
-def parties(task: Task, data: Dataset, num_clients: int, seed: int, device: str) -> list[Party]:
+def parties(task: Task, data: Samples, num_clients: int, seed: int, device: str) -> list[Party]:
     """The clients, all with the same first weights, and last the label party."""
     if task.model == "mlp":
         model, cut = splitnn_mlp(data.x_train.shape[1], data.num_classes, seed=seed), 4
@@ -75,7 +75,7 @@ def parties(task: Task, data: Dataset, num_clients: int, seed: int, device: str)
 
 
 def run(
-    task: Task, setting: Setting, seed: int, data: Dataset | None = None, device: str = "cpu"
+    task: Task, setting: Setting, seed: int, data: Samples | None = None, device: str = "cpu"
 ) -> Result:
     """Train once and say what it cost and brought; ``curve`` holds [bytes, accuracy] by epoch.
 

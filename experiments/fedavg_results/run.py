@@ -10,7 +10,7 @@ from torch import nn
 from experiments.fedavg_results.settings import BATCH_SIZE, COHORT, LAST, Setting, Task
 from experiments.runs import Result
 from fltoolkit import Channel, Party, evaluate, fedavg, load
-from fltoolkit.data import Dataset, partition_iid
+from fltoolkit.data import Samples, partition_iid
 from fltoolkit.data.datasets import PIXEL_STATISTICS
 from fltoolkit.federated import Local, Server, mean_of_all, mean_of_senders
 from fltoolkit.models import mcmahan_2nn, mcmahan_cnn, splitnn_mlp
@@ -53,7 +53,7 @@ def run(task: Task, setting: Setting, seed: int, device: str = "cpu") -> Result:
 
 
 @lru_cache(maxsize=1)
-def dataset(name: str, model: str, pixels: str) -> Dataset:
+def dataset(name: str, model: str, pixels: str) -> Samples:
     """The data as a setting wants them."""
     data = load(name)
     data = data if model == "cnn" and name != "digits" else data.flat()

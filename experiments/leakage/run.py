@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from experiments.leakage.settings import CLASS_MEAN, NEAREST, POSITIVE, PRIOR, Setting, Task
 from experiments.runs import Result
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, forward, load, splitnn_mlp
-from fltoolkit.data import Dataset
+from fltoolkit.data import Samples
 from fltoolkit.split import train_split
 from fltoolkit_research.leakage import (
     Listener,
@@ -28,7 +28,7 @@ from fltoolkit_research.leakage import (
 
 
 @lru_cache(maxsize=1)
-def dataset(name: str) -> Dataset:
+def dataset(name: str) -> Samples:
     return load(name).flat()
 
 

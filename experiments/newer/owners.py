@@ -29,7 +29,7 @@ from experiments.replications.drift import feddyn, scaffold
 from experiments.replications.personal import AtHome, ditto, fedper, own_weights, worst_tenth
 from experiments.runs import Result
 from fltoolkit import SGD, Channel, Party, fedavg, load
-from fltoolkit.data import Dataset
+from fltoolkit.data import Samples
 from fltoolkit.federated import Local
 from fltoolkit.federated.samples import Clients
 from fltoolkit.history import Record
@@ -54,7 +54,7 @@ GRIDS = {
 
 
 @lru_cache(maxsize=2)
-def data_of(choosing: bool) -> Dataset:
+def data_of(choosing: bool) -> Samples:
     """The digits; to choose, a fifth of the training part stands for the test part."""
     data = load("digits").flat()
     if not choosing:
@@ -62,7 +62,7 @@ def data_of(choosing: bool) -> Dataset:
     order = torch.randperm(len(data.y_train), generator=torch.Generator().manual_seed(0))
     held, kept = order[: len(order) // 5], order[len(order) // 5 :]
     x, y = data.x_train, data.y_train
-    return Dataset(x[kept], y[kept], x[held], y[held], num_classes=10, name="digits")
+    return Samples(x[kept], y[kept], x[held], y[held], num_classes=10, name="digits")
 
 
 def network(seed: int) -> nn.Sequential:
@@ -146,13 +146,13 @@ def alone(
 
 
 @torch.no_grad()
-def right(model: nn.Module, data: Dataset) -> Tensor:
+def right(model: nn.Module, data: Samples) -> Tensor:
     """Which of the test images are recognized."""
     model.eval()
     return (model(data.x_test).argmax(1) == data.y_test).float()
 
 
-def accuracy(model: nn.Sequential, weights: Tree, data: Dataset, y: Tensor) -> float:
+def accuracy(model: nn.Sequential, weights: Tree, data: Samples, y: Tensor) -> float:
     """The accuracy of these weights on test images that are distributed as the owner's classes."""
     judge = copy.deepcopy(model)
     judge.load_state_dict(weights)

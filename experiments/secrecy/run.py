@@ -12,7 +12,7 @@ from experiments.runs import Result
 from experiments.secrecy.dropouts import RandomDropouts
 from experiments.secrecy.settings import Setting, Task
 from fltoolkit import Channel, fedavg, load
-from fltoolkit.data import Dataset, partition_iid
+from fltoolkit.data import Samples, partition_iid
 from fltoolkit.federated import Local, Server, mean_of_all
 from fltoolkit.models import seeded
 from fltoolkit.trees import Tree
@@ -20,11 +20,11 @@ from fltoolkit_research.secrecy import PlainSum, SecureSum
 
 
 @lru_cache(maxsize=1)
-def dataset(name: str) -> Dataset:
+def dataset(name: str) -> Samples:
     return load(name).flat()
 
 
-def network(data: Dataset, num_hidden: int, seed: int) -> nn.Sequential:
+def network(data: Samples, num_hidden: int, seed: int) -> nn.Sequential:
     """One hidden layer, of ReLUs."""
     with seeded(seed):
         hidden = nn.Linear(data.x_train.shape[1], num_hidden)

@@ -1,5 +1,5 @@
 from .batches import Batches as Batches
-from .datasets import Dataset as Dataset
+from .datasets import Samples as Samples
 from .datasets import load as load
 from .partitions import partition_dirichlet as partition_dirichlet
 from .partitions import partition_iid as partition_iid

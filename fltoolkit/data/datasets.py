@@ -61,16 +61,16 @@ PIXEL_STATISTICS = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Dataset:
+class Samples:
     """Training and test samples in memory. `load` gives x as float32 and y as class numbers.
 
     Images are [samples, channels, height, width]; `flat` gives [samples, features]. For data of
-    your own, call ``Dataset(...)`` with your tensors. Inputs may be integers (the tokens of a
+    your own, call ``Samples(...)`` with your tensors. Inputs may be integers (the tokens of a
     text). Targets may be numbers, or there may be several for each sample.
 
     >>> x, y = torch.zeros(3, 4), torch.tensor([0, 1, 0])
-    >>> Dataset(x, y, x, y, num_classes=2)
-    Dataset(own data: 3 train, 3 test, x 4, 2 classes)
+    >>> Samples(x, y, x, y, num_classes=2)
+    Samples(own data: 3 train, 3 test, x 4, 2 classes)
     """
 
     x_train: Shaped[Tensor, " train *shape"]
@@ -81,7 +81,7 @@ class Dataset:
     name: str = "own data"
     owners: Any = None  # whose each training sample is, a number or a name for each
 
-    def flat(self) -> "Dataset":
+    def flat(self) -> "Samples":
         """The same samples (the same memory) with x as [samples, features].
 
         >>> load("digits").flat().x_train.shape
@@ -92,12 +92,12 @@ class Dataset:
     def __repr__(self) -> str:
         shape = "×".join(map(str, self.x_train.shape[1:]))
         return (
-            f"Dataset({self.name}: {len(self.y_train):,} train, {len(self.y_test):,} test, "
+            f"Samples({self.name}: {len(self.y_train):,} train, {len(self.y_test):,} test, "
             f"x {shape}" + (f", {self.num_classes} classes)" if self.num_classes else ")")
         )
 
 
-def load(name: str) -> Dataset:
+def load(name: str) -> Samples:
     """Load "digits", "mnist" or "fashion_mnist" with its published train/test split.
 
     Pixels are standardized: over the training set, their mean is about 0 and their standard
@@ -115,27 +115,27 @@ def load(name: str) -> Dataset:
     if the name is unknown or a file is damaged.
 
     >>> load("digits")
-    Dataset(digits: 1,437 train, 360 test, x 1×8×8, 10 classes)
+    Samples(digits: 1,437 train, 360 test, x 1×8×8, 10 classes)
     """
     if name == "digits":
         return _load_digits()
     if name in SOURCES:
         train, test = _idx_split(name, "train"), _idx_split(name, "t10k")
-        return Dataset(*train, *test, num_classes=10, name=name)
+        return Samples(*train, *test, num_classes=10, name=name)
     raise ValueError(
         f'unknown data set {name!r}: choose "digits", "mnist" or "fashion_mnist". For data of your '
-        "own call Dataset(...)"
+        "own call Samples(...)"
     )
 
 
-def _load_digits() -> Dataset:
+def _load_digits() -> Samples:
     with np.load(DIGITS) as file:
         pixels, labels = file["pixels"], file["labels"].astype(np.int64)
     x = standardize(pixels.reshape(-1, 1, 8, 8) / np.float32(16), "digits")
     y = torch.from_numpy(labels)
     train, test = map(torch.from_numpy, _stratified(labels, 360))
     writers = torch.bucketize(train, torch.tensor(WRITERS_END), right=True)
-    return Dataset(x[train], y[train], x[test], y[test], 10, "digits", owners=writers)
+    return Samples(x[train], y[train], x[test], y[test], 10, "digits", owners=writers)
 
 
 def _stratified(labels: Array, num_test: int) -> tuple[Array, Array]:
@@ -179,7 +179,7 @@ def _idx_split(name: str, prefix: str) -> tuple[Tensor, Tensor]:
             raise ValueError(
                 f"{label_path} {'is' if is_mnist else 'is not'} MNIST's, but {name!r} was asked "
                 "for. Keep each data set in a folder of its own name under FLTOOLKIT_DATA; for "
-                "labels of your own, build a Dataset."
+                "labels of your own, build Samples."
             )
     x = standardize(images[:, None] / np.float32(255), name)
     return x, class_numbers(labels, 10, label_path)

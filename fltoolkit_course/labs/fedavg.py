@@ -7,7 +7,7 @@ what it trains (train_fedavg.py), and what all labs share (lab.py).
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fltoolkit.data.datasets import Dataset
+from fltoolkit.data.datasets import Samples
 from fltoolkit_course.labs.board import Board, Control, Plot, Training, num_bits, share
 from fltoolkit_course.labs.lab import flat_data
 from fltoolkit_course.labs.panel import DisplayedLab
@@ -59,7 +59,7 @@ class FedAvgLab(DisplayedLab):
       Start
 
     Args:
-        data: a name for `fltoolkit.data.load`, or a Dataset of your own.
+        data: a name for `fltoolkit.data.load`, or Samples of your own.
         show: the settings that have controls and that `set` may change; the others are fixed.
         second: the right plot; `Plot("accuracy", "seconds")` is over virtual time.
         values: ``num_clients``, among whom the training samples are divided; ``num_rounds``, how
@@ -72,7 +72,7 @@ class FedAvgLab(DisplayedLab):
 
     def __init__(
         self,
-        data: Dataset | str = "digits",
+        data: Samples | str = "digits",
         *,
         show: Sequence[str] = tuple(_SETTINGS),
         second: Plot = _LOSS,

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fltoolkit.data.datasets import Dataset, load
+from fltoolkit.data.datasets import Samples, load
 from fltoolkit_course.labs.board import Board, Control, Move, Run, Training
 from fltoolkit_course.labs.runner import Runner
 from fltoolkit_course.running import shell
@@ -292,7 +292,7 @@ class Lab:
         return lines
 
 
-def flat_data(data: Dataset | str) -> tuple[Dataset, str]:
+def flat_data(data: Samples | str) -> tuple[Samples, str]:
     """Data with flat samples, and code that makes them; ``data`` may be a name for `load`."""
     if isinstance(data, str):
         return load(data).flat(), f'from fltoolkit import load\n\ndata = load("{data}").flat()'

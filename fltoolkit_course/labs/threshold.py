@@ -7,7 +7,7 @@ what it trains (train_threshold.py), and what all labs share (lab.py).
 from collections.abc import Mapping
 from typing import Any
 
-from fltoolkit.data.datasets import Dataset
+from fltoolkit.data.datasets import Samples
 from fltoolkit_course.labs.board import Board, Control, Look, Plot
 from fltoolkit_course.labs.lab import flat_data
 from fltoolkit_course.labs.panel import DisplayedLab
@@ -23,7 +23,7 @@ class ThresholdLab(DisplayedLab):
     running training, cut layer and seed on the next run.
 
     Args:
-        data: a name for `fltoolkit.data.load`, or a Dataset of your own.
+        data: a name for `fltoolkit.data.load`, or Samples of your own.
         values: how long a run is (``num_epochs``), and the first values of the settings:
             threshold, bits_up, bits_down, cut, seed.
 
@@ -71,6 +71,6 @@ class ThresholdLab(DisplayedLab):
         checked="checked_loss",
     )
 
-    def __init__(self, data: Dataset | str = "digits", **values: Any):
+    def __init__(self, data: Samples | str = "digits", **values: Any):
         super().__init__(*flat_data(data), **values)
         self.steps_per_second = 100.0  # slow enough to watch and to move sliders

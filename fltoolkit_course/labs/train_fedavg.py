@@ -12,7 +12,7 @@ from torch import nn
 from fltoolkit import Channel, Party, evaluate, evaluated, fedavg, splitnn_mlp
 from fltoolkit.codecs import Codec, Entropy, ErrorFeedback, Identity, Pipeline, Quantize, TopK
 from fltoolkit.codecs.stage import Stage
-from fltoolkit.data import Dataset, partition_dirichlet
+from fltoolkit.data import Samples, partition_dirichlet
 from fltoolkit.federated import (
     Arrivals,
     Backlog,
@@ -34,7 +34,7 @@ STALENESS: dict[str, Staleness] = {"drop": Drop(), "polynomial": Polynomial()}
 class FedAvgTraining:
     """Federated averaging whose codecs and number of local steps may change between two rounds."""
 
-    data: Dataset
+    data: Samples
     num_clients: int = 20
     num_rounds: int = 40
     local_steps: int = 10

@@ -21,7 +21,7 @@ from fltoolkit import (
     train_async,
 )
 from fltoolkit.codecs import Codec, Half, Identity, Pipeline, Quantize
-from fltoolkit.data import Dataset
+from fltoolkit.data import Samples
 from fltoolkit.history import Record
 
 KINDS = {"bits_up": "activations", "bits_down": "gradients"}
@@ -38,7 +38,7 @@ def codec(bits: int) -> Codec:
 class ThresholdTraining:
     """Alice and Bob split a network, and are silent while Bob's loss hardly changes."""
 
-    data: Dataset
+    data: Samples
     num_epochs: int = 60
     threshold: float = 0.1
     bits_up: int = 32

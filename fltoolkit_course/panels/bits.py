@@ -16,7 +16,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.codecs.pipeline import Pipeline
 from fltoolkit.codecs.quantize import Quantize
 from fltoolkit.data.batches import Batches
-from fltoolkit.data.datasets import Dataset, load
+from fltoolkit.data.datasets import Samples, load
 from fltoolkit.evaluation import evaluate
 from fltoolkit.history import CHECKED, Record, checked_at_call, evaluated
 from fltoolkit.models import splitnn_mlp
@@ -36,7 +36,7 @@ _EPOCHS, _BATCH_SIZE, _EVERY = 10, 32, 15  # _EVERY: so many steps from one test
 
 
 @cache
-def _digits() -> Dataset:
+def _digits() -> Samples:
     return load("digits").flat()
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fltoolkit.arrays import Array
-from fltoolkit.data.datasets import Dataset
+from fltoolkit.data.datasets import Samples
 from fltoolkit.data.partitions import as_rows, check_count, generator, labels_to_divide
 from fltoolkit.shapes import Int64, Shaped
 
@@ -69,7 +69,7 @@ def partition_owners(
     return as_rows([np.flatnonzero(np.isin(which, hand)) for hand in hands])
 
 
-def owner_numbers(data: Dataset) -> Int64[Tensor, " train"]:
+def owner_numbers(data: Samples) -> Int64[Tensor, " train"]:
     """The owner of each training sample as a number. ``data.owners`` may be names or numbers.
 
     Raises ValueError if a sample has none.
@@ -77,7 +77,7 @@ def owner_numbers(data: Dataset) -> Int64[Tensor, " train"]:
     if data.owners is None:
         raise ValueError(
             f"partition='owners': {data.name} does not say whose each sample is. Give "
-            "Dataset(..., owners=...), a number or a name for each training sample"
+            "Samples(..., owners=...), a number or a name for each training sample"
         )
     if len(data.owners) != len(data.y_train):
         raise ValueError(

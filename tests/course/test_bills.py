@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from fltoolkit.data.datasets import Dataset
+from fltoolkit.data.datasets import Samples
 from fltoolkit_course import bills
 from fltoolkit_course.bills import Bill, Item, item
 from fltoolkit_course.done import FILE
@@ -19,7 +19,7 @@ from fltoolkit_research.pooled.times import lossless_nbytes
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 X, Y = torch.arange(640.0).reshape(10, 64), torch.arange(10)
-DATA = Dataset(X, Y, X, Y, 10)
+DATA = Samples(X, Y, X, Y, 10)
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from experiments.async_states.settings import (
 )
 from experiments.runs import read
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, splitnn_mlp, train_split
-from fltoolkit.data import Dataset
+from fltoolkit.data import Samples
 from fltoolkit.split import AlwaysA, BudgetGate, Periodic, State
 
 DIGITS = Task("digits", epochs=2, clients=3)
@@ -116,7 +116,7 @@ def test_cifar10_by_one_argument(tmp_path, monkeypatch, capsys):
 
 def test_a_tenth_is_every_tenth_image(monkeypatch):
     x, y = torch.arange(30.0).reshape(30, 1, 1, 1), torch.arange(30) % 10
-    whole = Dataset(x, y, x[:20], y[:20], num_classes=10)
+    whole = Samples(x, y, x[:20], y[:20], num_classes=10)
     monkeypatch.setattr("experiments.async_states.run.load_cifar10", lambda: whole)
     dataset.cache_clear()
     tenth = dataset(Task("cifar10_tenth", "vgg11"))

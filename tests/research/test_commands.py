@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from fltoolkit.cli import commands, main
-from fltoolkit.data import Dataset
+from fltoolkit.data import Samples
 from fltoolkit.history import History
 from fltoolkit_contest import commands as cup_commands
 from fltoolkit_contest import referee, tracks
@@ -152,7 +152,7 @@ def test_compare_says_what_goes_where(tmp_path, capsys):
 def windows():
     """A text as samples that overlap, each with a sequence of targets."""
     x = torch.arange(40).reshape(10, 4)
-    return Dataset(x, x + 1, x, x + 1)
+    return Samples(x, x + 1, x, x + 1)
 
 
 def unreadable():

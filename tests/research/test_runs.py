@@ -10,7 +10,7 @@ from torch import nn
 
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, load, splitnn_mlp
 from fltoolkit.codecs import Pipeline, Quantize, TopK
-from fltoolkit.data import Dataset
+from fltoolkit.data import Samples
 from fltoolkit.models import seeded
 from fltoolkit.split import LossGate, Progress, train_split
 from fltoolkit_research import (
@@ -155,7 +155,7 @@ def line(num_samples=64, slope=2.0):
     """Numbers on a line, as targets [n, 1]."""
     calls.append(slope)
     x = torch.linspace(-1, 1, num_samples)[:, None]
-    return Dataset(x, slope * x, x[::2], slope * x[::2])
+    return Samples(x, slope * x, x[::2], slope * x[::2])
 
 
 def two_layers(*, seed):

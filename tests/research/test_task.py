@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fltoolkit import load
-from fltoolkit.data import Dataset, partition_dirichlet
+from fltoolkit.data import Samples, partition_dirichlet
 from fltoolkit_research import Experiment, num_steps, run
 from fltoolkit_research.data import owner_numbers, partition_shards
 from fltoolkit_research.task import dealt_out
@@ -33,7 +33,7 @@ def test_owners_may_be_names():
     x, y = torch.zeros(4, 2), torch.zeros(4, dtype=torch.int64)
 
     def numbers(owners):
-        return owner_numbers(Dataset(x, y, x, y, owners=owners))
+        return owner_numbers(Samples(x, y, x, y, owners=owners))
 
     assert numbers(["ben", "ann", "cid", "ben"]).tolist() == [1, 0, 2, 1]
     with pytest.raises(ValueError, match="3 owners for 4 training samples"):
@@ -47,7 +47,7 @@ def test_owners_may_be_names():
 
 def test_owners_keep_their_samples_together():
     x, y = torch.arange(12.0)[:, None], torch.zeros(12)
-    data = Dataset(x, y, x, y, owners=torch.arange(12) % 4)
+    data = Samples(x, y, x, y, owners=torch.arange(12) % 4)
     for clients in (4, 3):
         rows = dealt_out(data, Experiment("fedavg", num_clients=clients, partition="owners"))
         whose = [{*data.owners[mine].tolist()} for mine in rows]
@@ -56,4 +56,4 @@ def test_owners_keep_their_samples_together():
     with pytest.raises(ValueError, match="num_clients=5: must be 1 to 4, the owners"):
         dealt_out(data, Experiment("fedavg", num_clients=5, partition="owners"))
     with pytest.raises(ValueError, match="own data does not say whose each sample is"):
-        dealt_out(Dataset(x, y, x, y), Experiment("fedavg", num_clients=2, partition="owners"))
+        dealt_out(Samples(x, y, x, y), Experiment("fedavg", num_clients=2, partition="owners"))

@@ -12,7 +12,7 @@ from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, judged, on_seeds, spread, times
 from experiments.cifar10 import load_cifar10
 from fltoolkit import Batches, Channel, Party, evaluate, load
-from fltoolkit.data import Dataset
+from fltoolkit.data import Samples
 from fltoolkit.models import seeded
 from fltoolkit.split import AlwaysA, LossGate, train_async, train_uploading
 
@@ -26,7 +26,7 @@ UPLOADS = "a state C that uploads, threshold 0.2"
 
 
 @lru_cache(maxsize=1)
-def images(quick: bool) -> Dataset:
+def images(quick: bool) -> Samples:
     """CIFAR-10; the quick edition has digits of 8 x 8, each pixel four times and three colours."""
     data = load("digits") if quick else load_cifar10()
     if not quick:

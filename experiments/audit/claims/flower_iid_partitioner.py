@@ -9,7 +9,7 @@ from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, judged, spread
 from experiments.audit.measures import needs, there
 from fltoolkit import Channel, fedavg, load, splitnn_mlp
-from fltoolkit.data import Dataset, partition_iid
+from fltoolkit.data import Samples, partition_iid
 from fltoolkit.federated import Local
 
 OWNERS, ROUNDS = 10, 25
@@ -45,7 +45,7 @@ def measure(seed: int, quick: bool, *, how: str) -> Values:
 
 
 def averaged(
-    data: Dataset, owners: dict[str, tuple[Tensor, Tensor]], seed: int, rounds: int
+    data: Samples, owners: dict[str, tuple[Tensor, Tensor]], seed: int, rounds: int
 ) -> float:
     """The test accuracy of a model that all owners average after each pass over their samples."""
     model = splitnn_mlp(data.x_train.shape[1], seed=seed)

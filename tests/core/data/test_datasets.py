@@ -74,7 +74,7 @@ def test_flat_shares_memory_and_keeps_the_rest():
     assert flat.x_test.shape == (360, 64)
     assert flat.x_train.data_ptr() == digits.x_train.data_ptr()
     assert flat.y_train is digits.y_train
-    assert repr(flat) == "Dataset(digits: 1,437 train, 360 test, x 64, 10 classes)"
+    assert repr(flat) == "Samples(digits: 1,437 train, 360 test, x 64, 10 classes)"
 
 
 @pytest.mark.parametrize("name", ["MNIST", "cifar", ""])

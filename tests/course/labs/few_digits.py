@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
 
-from fltoolkit.data import Dataset, load
+from fltoolkit.data import Samples, load
 from fltoolkit_course.labs import FedAvgLab, Lab, LanguageLab, ThresholdLab
 from fltoolkit_course.labs.picture import Picture, Trace, compose
 from fltoolkit_research.data import Text
@@ -14,7 +14,7 @@ from fltoolkit_research.data import Text
 SECONDS = 300  # far more than any of this takes
 
 
-def few_digits(num_train: int = 512) -> Dataset:
+def few_digits(num_train: int = 512) -> Samples:
     """512 to train on, 8 batches an epoch, and 100 to test on."""
     data = load("digits").flat()
     train, test = slice(num_train), slice(100)
