@@ -209,7 +209,6 @@ def report(parts: Parts) -> str:
         blocks += [f"### {data}, 10 clients, {words}", settings_of(data, results)]
         blocks += [main_table(results, TARGETS[data], data)]
     blocks += ["### One thing in place of another", pairs(parts)]
-    blocks += ["### Factors in print and ours", factors(parts)]
     blocks += ["### Tables 1 and 2 of Vepakomma et al. 2018", vepakomma()]
     return "\n\n".join(blocks)
 
@@ -358,77 +357,6 @@ def pairs(parts: Parts) -> str:
         if any(cells):
             lines.append(f"| {' | '.join([this, other, *cells])} |")
     return "\n".join(lines)
-
-
-PRINTED = (
-    # method, what is printed, where, why ours differs
-    (
-        "FedPAQ",
-        "11 times less uplink without lossless coding (FEMNIST)",
-        "Hönig et al. 2021, arXiv 2111.00465, table 2 [1]",
-        "Four levels and a sign make 9 different symbols. Packed, a symbol takes 4 bits, which is "
-        "8 times less than float32. The paper uses other numbers of levels.",
-    ),
-    (
-        "FedPAQ + Entropy",
-        "1,557 times less uplink with gzip (FEMNIST)",
-        "the same",
-        "The paper's quantizer has fewer levels, and most values of its updates are zero. Ours has "
-        "4 levels in each bucket of 512 values, so that more information is left to send.",
-    ),
-    (
-        "DGC 1 %",
-        "270 to 600 times less gradient traffic",
-        "Lin et al. 2018, arXiv 1712.01887",
-        "The paper keeps 0.1 % of the values, and we keep 1 %. Our server sends the whole model "
-        "back, so that the total can be halved at most.",
-    ),
-    (
-        "EF-sign",
-        "32 times less: a bit per value",
-        "Karimireddy et al. 2019, arXiv 1901.09847",
-        "Our uplink agrees: it also takes one bit per value, and entropy coding makes it a little "
-        "shorter. The total stays large because the server sends the model in float32.",
-    ),
-    (
-        "STC 1 % both ways",
-        "both ways, ternary and sparse",
-        "Sattler et al. 2019, arXiv 1903.02891",
-        "In the paper all parties begin with the same model, and nobody sends it. Here the first "
-        "model is sent, in 8 bits per value, and it is most of what is sent in all.",
-    ),
-    (
-        "loss gate 0.1, Float8",
-        "11.3 times less with 10 clients, within 0.5 % (VGG-11, CIFAR-10)",
-        "Chen et al. 2021, arXiv 2107.09786, abstract",
-        "Our network is small: its bottom part, which each client hands on to the next, is large "
-        "beside the activations. Our runs are short, too. For one client see async_states.md.",
-    ),
-)
-"""[1] Numbers as quoted in reading notes; the papers' tables were not available to us."""
-
-
-def factors(parts: Parts) -> str:
-    """What papers print beside what our runs sent, uplink and total."""
-    lines = [
-        "| method | in print | source | ours up | ours in total | times the data | why |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    key = next(key for key in (("digits", "IID"), *parts) if key in parts)
-    by_name = groups(parts[key])
-    for name, words, source, why in PRINTED:
-        base = BASELINE_SPLIT if "gate" in name else BASELINE_FEDERATED
-        if name not in by_name or base not in by_name:
-            continue
-        cells = []
-        for column in ("nbytes_up", "nbytes"):
-            sent, reference = (
-                mean(int(r.history[-1][column]) for r in by_name[n]) for n in (name, base)
-            )
-            cells.append(f"{reference / sent:,.1f}")
-        cells.append(times(sent, key[0]))
-        lines.append(f"| {name} | {words} | {source} | {' | '.join(cells)} | {why} |")
-    return f"Ours: {key[0]}, {key[1]}.\n\n" + "\n".join(lines)
 
 
 def vepakomma() -> str:
