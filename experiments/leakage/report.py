@@ -168,7 +168,7 @@ def effort(task: Task, rows: Sequence[Row], results: Mapping[str, Result]) -> st
 def draw(results: Mapping[str, Result], folder: Path) -> None:
     """A figure for each data set: leakage against bytes, and what the attacker sees."""
     for task in TASKS.values():
-        rows = [row for row in rows_of(task, results) if row[0].part in (UP, DEFENCES)]
+        rows = [row for row in rows_of(task, results) if row[0].part in (PRIOR, UP, DEFENCES)]
         if len(rows) < 5:  # too few for a picture
             continue
         figure = plots.new_figure(width=8, height=9.5)
@@ -184,7 +184,13 @@ def _draw_points(ax: Any, rows: Sequence[Row]) -> None:
     looks = {UP: (COLORS[0], "o"), DEFENCES: (COLORS[1], "s")}
     ends = []
     for setting, runs in rows:
-        values, nbytes = _column(runs, "explained_variance"), mean(_column(runs, "nbytes_up"))
+        values = _column(runs, "explained_variance")
+        if setting.part == PRIOR:
+            ax.axhline(mean(values), color="#777777", linestyle=":", linewidth=1)
+            words = setting.name.removeprefix("no message: ").partition(" of ")[0]
+            ax.text(1600, mean(values), words, fontsize=8, ha="center", va="bottom")
+            continue
+        nbytes = mean(_column(runs, "nbytes_up"))
         color, marker = looks[setting.part]
         bars = [[mean(values) - min(values)], [max(values) - mean(values)]]
         ax.errorbar(nbytes, mean(values), bars, color=color, marker=marker, capsize=3)
@@ -194,7 +200,8 @@ def _draw_points(ax: Any, rows: Sequence[Row]) -> None:
     ax.set_xticks([30, 100, 300, 1000, 3000], ["30", "100", "300", "1,000", "3,000"])
     ax.minorticks_off()
     ax.set_ylabel("explained variance of the images: 1 is all")
-    ax.set_title("codecs (circles) and defences (squares), accuracy in brackets", fontsize=10)
+    words = "codecs (circles) and defences (squares), accuracy in brackets; dotted: no message"
+    ax.set_title(words, fontsize=10)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(color="#dddddd", linewidth=0.8)
     ax.set_axisbelow(True)
