@@ -11,11 +11,13 @@ import argparse
 from collections.abc import Iterator
 from statistics import mean
 
+from experiments import fresh
 from experiments.async_states import __main__ as silence
 from experiments.async_states import report as silence_report
 from experiments.async_states import settings as silence_settings
 from experiments.fedavg_results import __main__ as averaging
 from experiments.fedavg_results import settings as averaging_settings
+from experiments.fresh import README_ROWS, README_TABLE
 from experiments.language import data_parallel, null_results, split
 from experiments.language import report as language_report
 from experiments.language.__main__ import RESULTS as LANGUAGE
@@ -45,19 +47,6 @@ __all__ = ["phrases", "table"]
 
 README = DOCS.parent / "README.md"
 BEGIN, END = "<!-- begin: printed by experiments.readme --write -->", "<!-- end: printed -->"
-ROWS = {
-    ALONE: "each owner alone, nothing is sent",
-    ONE_BIT: "[send the data](docs/send_the_data.md), in 1 bit per pixel",
-    "one sum, 504 features, 8 bits": "[one sum](docs/one_sum.md), 504 features, 8 bits",
-    "one sum, 504 features, 12 bits, under a secure sum": "the same under a secure sum, 12 bits",
-    "one sum, 1,026 features, 8 bits": "one sum, 1,026 features, 8 bits",
-    "3 bits + EF both ways": "[averaging](docs/fedavg_results.md), 3 bits in both directions",
-    "FedAvg, float32": "averaging, float32",
-    "delta-coded cache, 2 bits": "[split](docs/async_states.md), 2 bits at the cut",
-    "SplitNN, float32": "split, float32",
-}
-"""Rows of the main table, and what they are called in README."""
-
 LONGER = "Muon, H = 10, 2 bits, 1,800 steps"
 LONGEST = "Muon, H = 65, 2 bits, 5,400 steps"
 
@@ -201,14 +190,14 @@ def one_axis() -> Iterator[str]:
 
 def table() -> str:
     """README's table: what ten owners of MNIST can do, the cheapest first in each half."""
-    found = pareto_report.ends_of(pareto_report.parts_of(pareto_report.read_kept())["mnist", "IID"])
-    lines = []
-    for name, words in ROWS.items():
-        runs = found[name]
-        sent = mean_nbytes(runs)
-        factor = times_cell(sent, "mnist")
-        lines.append([words, accuracies(runs), megabytes(sent), factor])
-    return markdown("what | accuracy [%] | MB sent | times the data", lines)
+    found = pareto_report.ends_of(pareto_report.parts_of(pareto_report.read_kept())[README_TABLE])
+    again, lines = fresh.again(*README_TABLE), []
+    for name, words in README_ROWS.items():
+        sent = mean_nbytes(found[name])
+        new = accuracies(again[name]) if name in again else "not run"
+        cells = (accuracies(found[name]), new, megabytes(sent), times_cell(sent, README_TABLE[0]))
+        lines.append([words, *cells])
+    return markdown("what | accuracy [%] | on fresh seeds [%] | MB sent | times the data", lines)
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ three (strangers); and it is trained and tested on as many images drawn from all
 The draw is the seed of the run, so the two are paired by draw.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import mean
@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from experiments.null_rows import ALONE, SEND, megabytes, times
-from experiments.pareto.settings import SOLVED, TASKS, methods, null_rows
+from experiments.pareto.settings import SOLVED, by_name
 from experiments.runs import (
     STORED,
     Page,
@@ -75,43 +75,39 @@ def digits_by_writer(draw: int = 0, *, unseen: bool = True, num_test: int = 3) -
 
 @dataclass(frozen=True)
 class Setting:
-    """A row of the main table, and whether its test is on strangers."""
+    """A row of the main tables on other seeds; a line of the file holds all of ``about`` it."""
 
-    experiment: Experiment
-    unseen: bool
+    about: Mapping[str, Any]
+    of: Callable[[int], Experiment]
     seeds: tuple[int, ...] = DRAWS
 
     @property
     def name(self) -> str:
         """As in the main table."""
-        return self.experiment.name
-
-    def of(self, seed: int) -> Experiment:
-        """The experiment of one draw."""
-        data = partial(digits_by_writer, draw=seed, unseen=self.unseen)
-        return replace(self.experiment, data=data, seed=seed)
+        return str(self.about["name"])
 
     def key(self, task: None, seed: int) -> str:
         """Of a result."""
         return self.of(seed).key
 
 
+def drawn(name: str, unseen: bool, draw: int) -> Experiment:
+    """The experiment of one draw of writers."""
+    data = partial(digits_by_writer, draw=draw, unseen=unseen)
+    return replace(by_name("digits", "IID")[name], data=data, seed=draw)
+
+
 def settings() -> Iterator[Setting]:
     """Both tests of each row."""
-    task = TASKS["digits"]
-    found = {e.name: e for e in (*methods(task, "iid"), *null_rows(task, "iid"))}
-    one = next(e for name, e in found.items() if name.startswith("each owner alone"))
-    found[ALONE] = replace(one, settings={"owner": "all"}, name=ALONE)
     for name in ROWS:
         for unseen in (True, False):
-            yield Setting(found[name], unseen)
+            yield Setting({"name": name, "unseen": unseen}, partial(drawn, name, unseen))
 
 
 def measured(task: None, setting: Setting, seed: int) -> Result:
     """One run, as a line of the file."""
     began, last = perf_counter(), run(setting.of(seed))[-1]
-    what: dict[str, Any] = {"name": setting.name, "unseen": setting.unseen, "seed": seed}
-    what |= {name: last[name] for name in ("accuracy", "nbytes")}
+    what = {**setting.about, "seed": seed} | {name: last[name] for name in ("accuracy", "nbytes")}
     return {"key": setting.key(task, seed), **what, "seconds": round(perf_counter() - began, 1)}
 
 
@@ -119,7 +115,7 @@ def table(rows: Iterable[tuple[Setting, Runs]]) -> str:
     """A row for each method, the best on strangers first."""
     both: dict[str, dict[bool, Runs]] = {}
     for setting, runs in rows:
-        both.setdefault(setting.name, {})[setting.unseen] = runs
+        both.setdefault(setting.name, {})[setting.about["unseen"]] = runs
     ranked = sorted(both.items(), key=lambda each: -_mean(each[1][True]))
     first, lines = both[ROWS[0]][True], []
     for name, tests in ranked:

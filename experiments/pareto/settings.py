@@ -6,10 +6,11 @@ Not here: running them (``python -m experiments.pareto``), tables and figure (re
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from experiments.null_rows import (
+    ALONE,
     COMMONEST,
     MODEL_BACK,
     ONE_BIT,
@@ -288,6 +289,15 @@ def _num_steps(base: Experiment) -> int:
         return num_steps(base)
     share = math.ceil(SAMPLES[base.data] / base.num_clients)
     return base.rounds * base.num_clients * math.ceil(share / base.batch_size)
+
+
+@cache
+def by_name(data: str, words: str) -> dict[str, Experiment]:
+    """The rows of a table by their names, without a seed; all owners alone are one row."""
+    each = (part(TASKS[data], PARTITIONS[words]) for part in (methods, null_rows))
+    found = {e.name: e for part in each for e in part}
+    one = found[f"{ALONE_PREFIX}1"]
+    return {**found, ALONE: replace(one, settings={"owner": "all"}, name=ALONE)}
 
 
 def experiments(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from experiments import budget
+from experiments import budget, fresh
 from experiments.async_states import __main__ as async_command
 from experiments.async_states import report as async_report
 from experiments.async_states import settings as async_states
@@ -82,12 +82,7 @@ def study(name: str) -> bool:
 
 
 def leaks() -> bool:
-    printed = leakage_report.report(read(leakage_command.RESULTS)).splitlines()
-    said = [line for line in printed if line.startswith(("| ", "- Do", "- NoPeek"))]
-    effort = [line for line in printed if " runs: " in line]
-    page = (DOCS / "leakage.md").read_text(encoding="utf-8").splitlines()
-    tables = {line for line in page if line.startswith("|")}
-    return tables <= {*printed} and {*said, *effort} <= {*page}
+    return leakage_command.PAGE.shows(leakage_report.report(read(leakage_command.RESULTS)))
 
 
 def on_links() -> bool:
@@ -133,6 +128,7 @@ PRINTED: dict[str, Callable[[], bool]] = {
         "secrecy", secrecy_report.report(read(secrecy_command.RESULTS)).split("\n\n")
     ),
     "send_data": lambda: send_data_report.PAGE.shows(send_data_report.tables()),
+    "fresh": lambda: fresh.PAGE.shows(fresh.report()),
     "budget": lambda: holds(budget.PAGE.stem, [budget.table()]),
 }
 
