@@ -30,6 +30,7 @@ from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 
 from fltoolkit.arrays import Array
 from fltoolkit.codecs.coders import (
@@ -192,15 +193,13 @@ def _rounded(counts: Array) -> Array:
     """
     num_bits = np.frexp(counts.astype(np.float64))[1]
     dropped = np.maximum(num_bits - EXACT, 0)
-    leading = counts >> dropped
-    return leading + BETWEEN * dropped
+    return (counts >> dropped) + BETWEEN * dropped
 
 
 def _weights(numbers: Array) -> Array:
     """Twice the middle of the counts that have one number of `_rounded`; exact on every machine."""
     dropped = np.maximum(numbers // BETWEEN - 1, 0)
-    leading = numbers - BETWEEN * dropped
-    lowest, width = leading << dropped, np.left_shift(1, dropped)
+    lowest, width = (numbers - BETWEEN * dropped) << dropped, np.left_shift(1, dropped)
     return np.where(dropped > 0, 2 * lowest + width, 2 * lowest).astype(np.float64)
 
 
@@ -271,12 +270,11 @@ class Entropy(BitPack):
     def _symbols(self, part: Symbols) -> tuple[Any, ...]:
         """The method, and all that follows the header."""
         values, levels, lows = split_bits(part)
-        changes = np.diff(_rounded(np.bincount(values, minlength=levels)), prepend=0)
-        weights = _weights(np.cumsum(changes))
-        calls = [(changes + REACH, _changes()), (values, weights)]
+        counts = torch.from_numpy(values).bincount(minlength=levels).numpy()  # np's needs int64
+        changes = np.diff(_rounded(counts), prepend=0)
+        calls = [(changes + REACH, _changes()), (values, _weights(np.cumsum(changes)))]
         return COUNTED, *lows, range_coder().write(calls)
 
     def _places(self, part: Indices) -> tuple[int, bytes]:
         """The method, and all that follows the header."""
-        count = len(part.values)
-        return SHARED, range_coder().write([(mask_of(part), _shares(count, part.size))])
+        return SHARED, range_coder().write([(mask_of(part), _shares(len(part.values), part.size))])

@@ -112,8 +112,9 @@ class ErrorFeedback(Wrapper):
         """Encode ``tree`` plus residual; remember what the receiver will not get."""
         owed = self._owed(tree)
         message, sent = self.codec.encode_and_decode({**tree, **_narrowed(owed, tree)})
-        for name, tensor in owed.items():
-            self.residual[name] = tensor - sent[name].to(tensor.dtype)
+        for name, tensor in owed.items():  # in place of a sum, never of a caller's tensor
+            out = tensor if name in self.residual else None
+            self.residual[name] = torch.sub(tensor, sent[name].to(tensor.dtype), out=out)
         return message
 
     def decode(self, message: bytes) -> Tree:

@@ -164,6 +164,20 @@ def test_an_infinite_sum_does_not_stay_in_a_residual():
     assert codec.residual["w"].tolist() == huge["w"].tolist()
 
 
+def test_residuals_overwrite_nothing_of_others():
+    """A residual takes the place of a sum: not of the caller's tensor, nor of a saved state."""
+    codec, x = ErrorFeedback(Pipeline(TopK(0.3))), normal(50)
+    kept, update = x.clone(), {"w": x}
+    codec.encode(update)
+    saved = codec.state_dict()["residual"]
+    before = saved["w"].clone()
+    for _ in range(2):
+        codec.encode(update)
+        assert torch.equal(x, kept)
+        assert torch.equal(saved["w"], before)
+        assert not torch.equal(codec.residual["w"], before)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_a_residual_does_not_forget_small_values(dtype):
     """What is sent and what is still owed are together what was put in, after 2,000 messages."""
