@@ -1,7 +1,5 @@
 """Links whose memory is kept in files: the same bytes and trees as in memory."""
 
-import gc
-
 import pytest
 import torch
 
@@ -41,35 +39,6 @@ def test_thousands_of_clients_with_a_few_in_memory(tmp_path):
         assert torch.equal(sent[0]["w"], sent[1]["w"])
     with pytest.raises(ValueError, match="1 or more links stay in memory"):
         channel_of(codec, 0, tmp_path)
-
-
-def test_a_channel_reads_its_own_state_while_its_files_are_written_again(tmp_path):
-    codec = ErrorFeedback(Pipeline(TopK(0.1)))
-    channel = channel_of(codec, 2, tmp_path)
-    for k in range(8):
-        channel.send(f"c{k % 4}", "server", "update", {"w": normal(40, seed=k)})
-    state = channel.state_dict()
-    residuals = {row[0]: row[3]["residual"]["w"].clone() for row in state["links"]}
-    channel.load_state_dict(state)
-    again = {row[0]: row[3]["residual"]["w"] for row in channel.state_dict()["links"]}
-    assert residuals.keys() == again.keys() == {f"c{k}" for k in range(4)}
-    assert all(torch.equal(residuals[client], again[client]) for client in again)
-
-
-@pytest.mark.slow
-def test_two_channels_in_one_folder_share_nothing(tmp_path):
-    """Neither residuals nor files, which are gone with the channel."""
-    codec = ErrorFeedback(Pipeline(TopK(0.5)))
-    channels = [channel_of(codec, 1, tmp_path) for _ in range(2)]
-    for channel, value in zip(channels, (1.0, 50.0), strict=True):
-        for client in ("ann", "bo"):
-            channel.send(client, "server", "update", {"w": torch.tensor([value, 2 * value])})
-    sent = [c.send("ann", "server", "update", {"w": torch.zeros(2)})["w"] for c in channels]
-    assert [x.tolist() for x in sent] == [[1, 0], [50, 0]]
-    assert len(list(tmp_path.iterdir())) == 2
-    del channels, channel
-    gc.collect()
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("keep", [False, True])

@@ -85,11 +85,3 @@ def test_a_byte_budget_is_as_much_smaller_as_the_samples():
     assert small.gate.nbytes == pytest.approx(0.8 * e.gate.nbytes)
     assert small.gate.num_steps == num_steps(small) < e.gate.num_steps
     assert tuned.without_entropy(small) == small
-
-
-def test_a_run_is_a_line_that_repeats_itself():
-    row, seed = next(tuned.trials("digits"))
-    short = replace(row, experiment=replace(row.experiment, num_samples=200, rounds=1))
-    first, second = (tuned.run(None, short, seed) for _ in range(2))
-    assert {**first, "seconds": 0} == {**second, "seconds": 0}
-    assert first["key"] == short.key(None, seed)

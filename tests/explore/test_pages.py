@@ -104,16 +104,6 @@ def test_the_documentation_begins_with_the_figure_that_moves(browser: Any, site:
     tab.close()
 
 
-def test_the_summary_card_is_one_page_of_a4(site: Path, browser: Any) -> None:
-    tab = browser.new_page(viewport={"width": 696, "height": 1040})
-    tab.goto((site / "docs" / "summary_card.html").as_uri())
-    pdf = tab.pdf(prefer_css_page_size=True)
-    assert re.findall(rb"/Count (\d+)", pdf) == [b"1"]
-    for picture in tab.locator("#summary-card img").all():
-        assert picture.evaluate("image => image.complete && image.naturalWidth > 0")
-    tab.close()
-
-
 # ----------------------------------------------------------------------------------- all pages
 
 
@@ -164,33 +154,6 @@ _CLASH = """() => {
     }
   }
   return found; }"""
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_says_in_one_line_what_to_try(open_page: Open, name: str) -> None:
-    tab = open_page(name, viewport={"width": 1280, "height": 800})
-    line = tab.locator(".try:visible")
-    assert line.count() == 1
-    assert 30 < len(line.inner_text()) < 150
-    assert line.bounding_box()["y"] < 400
-
-
-@pytest.mark.parametrize("name", [page for page in PAGES if page != "playground"])
-@pytest.mark.parametrize(("width", "height"), [(360, 740), (853, 533)])  # a phone; 150 %
-def test_controls_and_picture_share_the_screen(
-    open_page: Open, name: str, width: int, height: int
-) -> None:
-    tab = open_page(name, viewport={"width": width, "height": height})
-    tab.evaluate("document.getElementById('plot').scrollIntoView({block: 'end'})")
-    top = tab.locator("#plot").bounding_box()["y"]
-    controls = ".near" if name != "advisor" else ".try + .controls"
-    above = tab.locator(controls).bounding_box()
-    assert above["y"] >= 0
-    assert above["y"] + above["height"] <= top + 2
-    if name != "advisor":  # its controls below the picture fit beside it, too
-        tab.mouse.wheel(0, top - above["height"] + 60)  # what comes later passes behind them
-        tab.wait_for_function("document.getElementById('plot').getBoundingClientRect().y < 230")
-        assert tab.locator(controls).bounding_box()["y"] == pytest.approx(0, abs=1)
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -1,6 +1,5 @@
 """What the pages show is what was stored, and what Python makes of it."""
 
-import math
 import re
 from collections.abc import Iterable
 from statistics import mean
@@ -30,7 +29,6 @@ from fltoolkit_research import (
     groups,
     points,
     seconds_on,
-    value_within,
 )
 from fltoolkit_research.intervals import interval, mean_ci, paired
 
@@ -109,18 +107,6 @@ def test_the_one_plot_shows_the_stored_runs(open_page: Open, data: str, words: s
     for kind, way in (("activations", "up"), ("gradients", "down")):
         sent = mean(last[f"nbytes_{kind}_{way}"] for last in records.values())
         assert ledger[kind, way] == amount("nbytes", sent)
-
-
-def test_the_budget_slider_names_the_best_of_the_stored_runs(open_page: Open) -> None:
-    tab, by_name = open_page("pareto", "#data=digits"), groups(one_plot("digits", "IID"))
-    for place in (8, 25, 50):
-        slide(tab, "budget", place)
-        budget = float(f"{10 ** ((round(25 * math.log10(1e3)) + place) / 25):.3g}")
-        each = {n: [value_within(r.history, budget) for r in runs] for n, runs in by_name.items()}
-        most = max(mean(v for v in found if v) for found in each.values() if None not in found)
-        said = tab.inner_text("#atbudget")
-        assert said.startswith(f"With {amount('nbytes', budget)} the best is ")
-        assert f": {percent(most, 2)}" in said
 
 
 # ------------------------------------------------------------------------------ language models

@@ -5,11 +5,11 @@ import pytest
 import torch
 from every_codec import LOW_RANK, for_conformance
 
-from experiments.replications.lowrank import CHUNK, MAX_SIZE, PowerSGD, Subspace, power_step
+from experiments.replications.lowrank import CHUNK, PowerSGD, Subspace, power_step
 from fltoolkit.codecs import Half, Pipeline, Quantize
-from fltoolkit.codecs.stage import Symbols, side
+from fltoolkit.codecs.stage import side
 from fltoolkit.testing import Conformance, normal
-from fltoolkit.wire import WireError, pack, unpack, write_layout
+from fltoolkit.wire import WireError, write_layout
 from fltoolkit_research.codecs import EDEN, ContextEntropy
 
 MAX = torch.finfo(torch.float32).max
@@ -92,6 +92,15 @@ def test_only_what_becomes_smaller_is_coded(shape, pays):
     assert torch.equal(there_and_back(PowerSGD(9), x), x)  # rank > min(m, n)
 
 
+def test_a_shape_that_would_not_be_coded_is_refused():
+    layout = torch.frombuffer(
+        bytearray(write_layout((("", torch.float32, (50,)),))), dtype=torch.uint8
+    )
+    parts = PowerSGD(2).apply({"w": normal(20, 30)}) | {side("w", "~"): layout}
+    with pytest.raises(WireError, match="would not have coded the shape"):
+        PowerSGD(2).undo(parts)
+
+
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_a_matrix_of_that_rank_is_exact(rank):
     stage, x = PowerSGD(rank), of_rank(rank)
@@ -167,31 +176,6 @@ def test_after_anything_the_next_gradient_still_works(name, num_messages):
     assert relative_error(there_and_back(stage, x), x) < 1e-4
 
 
-EXTREMES = {
-    "largest": torch.full((20, 30), MAX),
-    "largest, both signs": normal(20, 30).sign() * MAX,
-    "largest on a diagonal": torch.eye(20, 30) * MAX,
-    "both": torch.cat([torch.full((10, 30), MAX), torch.full((10, 30), TINY)]),
-    "all magnitudes": (10 ** normal(20, 30).mul(30).clamp(-45, 38).double()).float(),
-    "denormal": normal(20, 30).sign() * 3 * TINY,
-    "one denormal": torch.eye(20, 30)[:, :1] @ torch.eye(30)[:1] * TINY,
-}
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("name", EXTREMES)
-@pytest.mark.parametrize("rank", [1, 3])
-def test_extremes_stay_finite(name, rank):
-    x, stage = EXTREMES[name], PowerSGD(rank)
-    for _ in range(3):
-        out = there_and_back(stage, x)
-        assert out.isfinite().all()
-        assert relative_error(out, x) <= (1.5 if "denormal" in name else 1 + 1e-6)  # half a step
-        assert all(q.isfinite().all() for q in stage.warm.values())
-    if name in ("largest", "one denormal"):
-        assert torch.equal(out, x) or relative_error(out, x) < 1e-6
-
-
 # ------------------------------------------------------------------------------- links and names
 
 
@@ -204,55 +188,6 @@ def test_one_link_carries_one_model():
 
 
 # ------------------------------------------------------------------------------ hostile messages
-
-
-def layout_of(*shape, name="", dtype=torch.float32):
-    layout = bytearray(write_layout(((name, dtype, shape),)))
-    return torch.frombuffer(layout, dtype=torch.uint8)
-
-
-def test_hostile_parts_are_wire_errors():
-    parts, name = PowerSGD(2).apply({"w": normal(20, 30)}), side("w", "~")
-    w, layout = parts["w"], parts[name]
-    for case in (
-        {"w": w.double()},
-        {"w": w[0]},
-        {"w": w[:, 1:]},
-        {"w": w.t()},
-        {"w": w[:1]},
-        {"w": Symbols(torch.zeros(2, 50, dtype=torch.uint8), 2)},
-        {name: layout.int()},
-        {name: layout[:0]},
-        {name: layout[:-1]},
-        {name: torch.cat([layout, layout_of(2, 3, name="v")])},
-        {name: torch.tensor([255] * 9).byte()},
-        {name: layout_of(20, 30, name="w")},
-        {name: layout_of(20, 30, dtype=torch.float64)},
-        {name: layout_of(20, 31)},
-        {name: layout_of(50)},
-        {name: layout_of(0, 50)},
-        {name: layout_of(1, 49)},
-        {name: Symbols(layout, 256)},
-    ):
-        with pytest.raises(WireError):
-            PowerSGD(2).undo({**parts, **case})
-    assert PowerSGD(2).undo({**parts, name: layout_of(30, 20)})["w"].shape == (30, 20)
-    with pytest.raises(WireError, match=r"PowerSGD.* would not have coded the shape"):
-        PowerSGD(2).undo({"w": torch.zeros(2, 1 << 17), name: layout_of(1 << 16, MAX_SIZE >> 16)})
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 3e38])
-@pytest.mark.parametrize("later", [(), (Half(),)])
-def test_hostile_values_are_wire_errors_or_finite(value, later):
-    codec = Pipeline(PowerSGD(2), *later)
-    entries = unpack(codec.encode({"w": normal(20, 30)}))
-    special = torch.tensor([value, 3e38]).to(entries["w"].dtype)
-    entries["w"][0, 3], entries["w"][:, -1] = special
-    if value == 3e38 and not later:
-        assert codec.decode(pack(entries))["w"].max() == MAX
-    else:
-        with pytest.raises(WireError, match="'w' holds NaN or infinite values"):
-            codec.decode(pack(entries))
 
 
 def test_activations_of_texts_are_parted_where_the_message_is_smallest():
@@ -312,19 +247,3 @@ def test_what_would_not_become_shorter_is_passed_on(shape):
     parts = Subspace(8).apply({"w": normal(*shape)})
     assert list(parts) == ["w"]
     assert torch.equal(parts["w"], normal(*shape))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"w": torch.zeros(3, 5)}, "rows of 4 coordinates"),
-        ({"w": torch.zeros(3, 4).double()}, "expected float32 values"),
-        ({side("w", "w"): torch.tensor(4, dtype=torch.int32)}, "a width of 4"),
-        ({side("w", "w"): torch.tensor(2**30, dtype=torch.int32)}, "a width of 1073741824"),
-        ({"w": torch.full((3, 4), torch.nan)}, "NaN"),
-    ],
-)
-def test_a_strange_message_is_refused(change, message):
-    parts = Subspace(4).apply({"w": normal(3, 20)})
-    with pytest.raises(WireError, match=message):
-        Subspace(4).undo({**parts, **change})

@@ -1,6 +1,5 @@
 """The FedAvg lab: what acts when, and the script that does a run again."""
 
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from course.labs.few_digits import small_fedavg as small
 from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, Pipeline, Quantize, TopK
 from fltoolkit_course.labs import FedAvgLab, Plot
 from fltoolkit_course.labs.board import Move
-from fltoolkit_course.labs.layout import frame_of, lay_out
+from fltoolkit_course.labs.layout import lay_out
 from fltoolkit_course.labs.train_fedavg import FedAvgTraining
 
 CODECS = ("bits_down", "bits_up", "top_k", "error_feedback")
@@ -165,23 +164,6 @@ def test_a_round_is_called_one_and_failures_have_a_row_once_there_are_some() -> 
     name, nbytes, words = picture_of(lab).ledger[-1]
     assert (name, words.endswith("in 1 message")) == ("up: failures", True)
     assert nbytes > 0
-
-
-@pytest.mark.later
-def test_the_words_of_moves_lie_below_each_other_and_in_the_frame() -> None:
-    lab = small(10)
-    for bits in (1, 2, 4, 8, 1, 2, 4, 8):
-        lab.run(1)
-        lab.set("bits_up", bits)
-    lab.run()
-    axes = picture_of(lab).axes[1]
-    frame = frame_of(axes, 0)
-    words = [mark for mark in frame.flags(axes.marks) if hasattr(mark, "words")]
-    assert len(words) == 8
-    assert "update up 1 bit" in {mark.words for mark in words}
-    assert all(b.y - a.y >= 13 for a, b in pairwise(words))
-    assert (words[0].anchor, words[0].x) == ("start", frame.x(1) + 4)
-    assert (words[-1].anchor, words[-1].x) == ("end", frame.x(8) - 4), "it would leave the frame"
 
 
 def test_the_right_plot_can_be_over_virtual_time() -> None:
