@@ -6,12 +6,11 @@ they are not worth it there. Not here: the weight of a stale update (`fltoolkit.
 """
 
 import heapq
-import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -30,33 +29,15 @@ _Sent = tuple[float, int, str, int, Tree]  # end, order, client, step and model 
 
 
 @dataclass
-class Flight:
-    """The state between two records: who is at work, from which model, and who is idle.
+class _Flight:
+    """The state between two records: who is at work, from which model, and who is idle."""
 
-    Give a flight to an `AsyncServer` if you want to save the run and go on later; `save_run`
-    accepts it like a party. For runs in rounds, `Backlog` does the same.
-
-    >>> flight = Flight(idle=["ann", "bea"])
-    >>> sorted(flight.state_dict())
-    ['asked', 'at_work', 'idle', 'missed_in_a_row', 'random', 'seconds']
-    """
-
+    idle: list[str]
+    random: np.random.Generator
     seconds: float = 0.0
-    idle: list[str] = field(default_factory=list)
     times_asked: Counter[str] = field(default_factory=Counter)  # how often each client was drawn
     at_work: list[_Sent] = field(default_factory=list)  # a heap by time, then by order
     missed_in_a_row: int = 0  # answers that did not come, since the last one that did
-    random: np.random.Generator | None = None  # None: the run has not begun
-    name = "in flight"  # of the file in which it is saved
-
-    def begin(self, workers: Workers, done: int) -> None:
-        """Go on as saved, or begin with all clients idle."""
-        if self.random is None:
-            if done:
-                raise ValueError(f"to go on from {done}, give the flight saved with the run")
-            self.idle, self.random = list(workers.clients), np.random.default_rng(workers.seed)
-        if strangers := {*self.idle, *(row[2] for row in self.at_work)} ^ {*workers.clients}:
-            raise ValueError(f"clients {sorted(strangers)}: not the same as when the run was saved")
 
     def count_missed(self, num_clients: int) -> None:
         """Count an update that did not come. Raises RuntimeError if these are many in a row."""
@@ -67,28 +48,6 @@ class Flight:
                 "training, so the run would not end. Lower the clock's dropout or lr, or check the "
                 "data"
             )
-
-    def state_dict(self) -> dict[str, Any]:
-        """Plain values and tensors, so that it can be saved without pickle."""
-        random = "" if self.random is None else json.dumps(self.random.bit_generator.state)
-        return {
-            "seconds": self.seconds,
-            "idle": list(self.idle),
-            "missed_in_a_row": self.missed_in_a_row,
-            "asked": dict(self.times_asked),
-            "at_work": self.at_work,
-            "random": random,
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved `state_dict`."""
-        self.seconds, self.idle = state["seconds"], list(state["idle"])
-        self.times_asked = Counter(state["asked"])
-        self.missed_in_a_row = state["missed_in_a_row"]
-        self.at_work, self.random = list(state["at_work"]), None
-        if state["random"]:
-            self.random = np.random.default_rng()
-            self.random.bit_generator.state = json.loads(state["random"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +61,6 @@ class AsyncServer:
             work before. A client that drops out is replaced with another one at once.
         optimizer: over ``model.parameters()``; it gets minus the change as gradient. By default the
             change is added.
-        flight: who is at work, for a run that goes on.
 
     >>> AsyncServer(concurrency=10).staleness
     Polynomial(a=0.5)
@@ -112,7 +70,6 @@ class AsyncServer:
     staleness: Staleness = Polynomial()
     clock: Clock = Even()
     optimizer: torch.optim.Optimizer | None = None
-    flight: Flight | None = None
 
     def __post_init__(self) -> None:
         check_function("staleness", self.staleness)
@@ -125,7 +82,7 @@ def fedasync(
     clients: Clients | Fleet,
     channel: Channel,
     *,
-    num_updates: int | range,
+    num_updates: int,
     local: Local,
     server: AsyncServer,
     alpha: float = 0.6,
@@ -141,12 +98,7 @@ def fedasync(
     Records hold ``round`` (t), ``step`` (t + 1), ``client``, ``loss``, ``staleness``,
     ``num_failed`` (clients whose training failed since the last record), ``seconds`` and the totals
     of bytes. Updates that are not ready at the end are not sent. For the other arguments see
-    `fedavg` and `AsyncServer`. Arguments are checked at the call. To save a run and go on::
-
-        parties = [Party("server", model), flight := Flight()]
-        save_run(folder, parties, channel)              # after any record
-        done = load_run(folder, parties, channel)       # on another day
-        fedasync(..., num_updates=range(done, 1000), server=AsyncServer(..., flight=flight))
+    `fedavg` and `AsyncServer`. Arguments are checked at the call.
 
     >>> from fltoolkit.federated import Scripted
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
@@ -164,13 +116,13 @@ def fedasync(
     if not 0 < alpha <= 1:
         raise ValueError(f"alpha={alpha}: the share of the new model, above 0 and at most 1")
     workers = Workers(model, as_fleet(clients), local, seed, SERVER)
-    num_updates = to_come("num_updates", num_updates)
-    flight = _begun(workers, channel, server, num_updates.start)
+    numbers = to_come("num_updates", num_updates)
+    flight = _begun(workers, channel, server)
     yield CHECKED
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
     updates = _updates(workers, channel, server, flight)
-    for t in num_updates:
+    for t in numbers:
         channel.step = t + 1
         update = next(updates)
         a, x = alpha * update.weight, model.state_dict()
@@ -194,7 +146,7 @@ def fedbuff(
     clients: Clients | Fleet,
     channel: Channel,
     *,
-    rounds: int | range,
+    rounds: int,
     local: Local,
     server: AsyncServer,
     buffer_size: int,
@@ -211,8 +163,7 @@ def fedbuff(
     these updates are stale, and ``staleness`` is their mean staleness.
 
     Args:
-        rounds: how often the server's model changes; ``range(done, rounds)`` for a run that goes
-            on.
+        rounds: how often the server's model changes.
         buffer_size: K.
 
     For the other arguments see `fedavg` and `AsyncServer`.
@@ -228,13 +179,13 @@ def fedbuff(
     if buffer_size < 1:
         raise ValueError(f"buffer_size={buffer_size}: must be at least 1 update")
     workers = Workers(model, as_fleet(clients), local, seed, SERVER)
-    rounds = to_come("rounds", rounds)
-    flight = _begun(workers, channel, server, rounds.start)
+    numbers = to_come("rounds", rounds)
+    flight = _begun(workers, channel, server)
     yield CHECKED
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
     updates = _updates(workers, channel, server, flight)
-    for t in rounds:
+    for t in numbers:
         channel.step = t + 1
         # without the models from which the clients have trained, which only fedasync needs
         buffer = [next(updates)._replace(start={}) for _ in range(buffer_size)]
@@ -272,7 +223,7 @@ class _Update(NamedTuple):
     num_failed: int  # clients whose training failed since the update before
 
 
-def _begun(workers: Workers, channel: Channel, server: AsyncServer, done: int) -> Flight:
+def _begun(workers: Workers, channel: Channel, server: AsyncServer) -> _Flight:
     """The flight of a run, after checks of what both servers share."""
     check_optimizer(SERVER, workers.model, server.optimizer)
     most, concurrency = len(workers.clients), server.concurrency
@@ -283,20 +234,17 @@ def _begun(workers: Workers, channel: Channel, server: AsyncServer, done: int) -
             "fedasync and fedbuff need all clients in this process; over several processes use "
             "fedavg, whose server waits for the end of a round"
         )
-    flight = Flight() if server.flight is None else server.flight
-    flight.begin(workers, done)
-    return flight
+    return _Flight(list(workers.clients), np.random.default_rng(workers.seed))
 
 
 def _updates(
-    workers: Workers, channel: Channel, server: AsyncServer, flight: Flight
+    workers: Workers, channel: Channel, server: AsyncServer, flight: _Flight
 ) -> Iterator[_Update]:
     """The updates as they come, while idle clients are drawn and sent the newest model.
 
     Raises RuntimeError if many in a row do not come.
     """
     asked, random, num_failed = flight.times_asked, flight.random, 0
-    assert random is not None
     while True:
         while flight.idle and len(flight.at_work) < server.concurrency:
             client = flight.idle.pop(int(random.integers(len(flight.idle))))

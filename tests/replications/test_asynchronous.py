@@ -7,23 +7,19 @@ import torch
 from core.federated.small import One, column, number, walk_by_x
 from torch import nn
 
-from experiments.replications.asynchronous import AsyncServer, Flight, fedasync, fedbuff
+from experiments.replications.asynchronous import AsyncServer, fedasync, fedbuff
 from fltoolkit.channel import Channel
-from fltoolkit.checkpoint import load_run, save_run
-from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
 from fltoolkit.federated import (
     Constant,
     Drop,
     Even,
     Fleet,
     Local,
-    LogNormal,
     Polynomial,
     Scripted,
     fedavg,
 )
 from fltoolkit.models import seeded
-from fltoolkit.party import Party
 
 TWO = {"a": number(1), "b": number(10)}
 CLOCK = Scripted({"a": [1.0], "b": [3.0]})
@@ -148,59 +144,3 @@ def test_mistakes_are_named(settings, complaint):
         trace(fedbuff, {"server": number(1.0)}, rounds=1, buffer_size=1)
     with pytest.raises(ValueError, match="alpha=0: the share of the new model"):
         trace(fedasync, num_updates=1, alpha=0)
-
-
-# ---- saved and resumed --------------------------------------------------------------------------
-
-
-@pytest.mark.later
-@pytest.mark.parametrize("method", [fedasync, fedbuff])
-def test_resumed_is_uninterrupted(method, tmp_path):
-    """Stragglers under way, drop-outs, residuals and a server optimizer, saved in the middle."""
-    generator = torch.Generator().manual_seed(1)
-    data = {
-        f"c{k}": (torch.randn(9, 1, generator=generator), torch.randn(9, 1, generator=generator))
-        for k in range(6)
-    }
-    codec = ErrorFeedback(Pipeline(TopK(0.5)))
-
-    def fresh():
-        with seeded(3):
-            model = nn.Linear(1, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.5)
-        optimizer = optimizer if method is fedbuff else None
-        return Party("server", model, optimizer), Channel({"update": codec}), Flight()
-
-    def go(server, channel, flight, start, end):
-        mse = nn.functional.mse_loss
-        how = {"local": Local(batch_size=4, lr=0.1, steps=3, loss_fn=mse)}
-        extra = {"clock": LogNormal(1.0, dropout=0.2), "flight": flight}
-        how["server"] = AsyncServer(concurrency=3, optimizer=server.optimizer, **extra)
-        if method is fedbuff:
-            how |= {"rounds": range(start, end), "buffer_size": 2}
-        else:
-            how |= {"num_updates": range(start, end)}
-        return list(method(server.module, data, channel, seed=2, **how))
-
-    whole = fresh()
-    records = go(*whole, 0, 14)
-    first = fresh()
-    begun = go(*first, 0, 5)
-    assert first[2].at_work  # something is under way
-    save_run(tmp_path, [first[0], first[2]], first[1])
-    second = fresh()
-    start = load_run(tmp_path, [second[0], second[2]], second[1])
-    assert start == 5
-    assert begun + go(*second, start, 14) == records
-    assert torch.equal(second[0].module.weight, whole[0].module.weight)
-    assert second[1].transfers == whole[1].transfers
-
-
-def test_going_on_needs_what_was_under_way():
-    with pytest.raises(ValueError, match="to go on from 3, give the flight"):
-        trace(fedasync, num_updates=range(3, 5))
-    extra = {"flight": Flight()}
-    trace(fedasync, num_updates=5, extra=extra)
-    others = {"a": TWO["a"], "c": TWO["b"]}
-    with pytest.raises(ValueError, match="'b', 'c'"):
-        trace(fedasync, others, num_updates=5, extra=extra)
