@@ -89,35 +89,3 @@ def run_with(folder, monkeypatch, succeeds):
     monkeypatch.setattr(install.subprocess, "run", run)
     install.main(folder, ["-e", ".[lab]"])
     return commands
-
-
-@pytest.fixture
-def try_pythons(monkeypatch):
-    monkeypatch.syspath_prepend(TOOL.parent)
-    return importlib.import_module("try_pythons")
-
-
-def test_each_promised_python_is_tried_and_what_is_missing_is_listed(
-    try_pythons, monkeypatch, capsys
-):
-    monkeypatch.chdir(TOOL.parent)
-    found = {"3.14": "not here: no such Python"}
-    monkeypatch.setattr(try_pythons, "tried", lambda name, tests: found.get(name, "passed"))
-    assert try_pythons.promised() == ["3.10", "3.11", "3.12", "3.13", "3.14"]
-    assert try_pythons.main([]) == 0
-    printed = capsys.readouterr().out
-    assert "3.14    not here: no such Python, after 0 s\nlowest  passed, after 0 s\n" in printed
-    assert try_pythons.main(["3.14"]) == 1, "it was named, and could not be tried"
-    assert try_pythons.main(["3.9"]) == 2
-    assert "3.9: not promised. Choose from 3.10, " in capsys.readouterr().out
-    found["lowest"] = "FAILED"
-    assert try_pythons.main([]) == 1
-
-
-def test_the_lowest_versions_begin_with_the_lowest_torch(try_pythons, tmp_path, monkeypatch):
-    calls = []
-    monkeypatch.setattr(try_pythons.install, "main", lambda *a, **k: calls.append((a, k)))
-    assert try_pythons.filled(tmp_path, lowest=True)
-    ((_, arguments), options) = calls[0]
-    assert options == {"torch": "torch==2.2"}
-    assert arguments[:2] == ["--resolution", "lowest-direct"]

@@ -125,34 +125,3 @@ def test_without_its_kernel_a_lab_says_how_to_get_the_controls(
     again.run_cell(0)
     area.get_by_role("button", name="Start").wait_for(state="visible")
     assert area.get_by_text("Run this cell to get the controls").is_hidden()
-
-
-SLIDER = """
-from fltoolkit_course.panels._sliders import slider
-from fltoolkit_course.plots.below_controls import BelowControls
-from fltoolkit_course.plots.drawing import Graphic, chart
-picture = Graphic(640, 326, "a line", [*chart({"": [(1, 2), (3, 4)]}, "step", "loss")])
-bits = slider("bits per value", [1, 2, 4, 8, 32], 32)
-below = BelowControls(lambda: picture, bits)
-below.show()
-"""
-
-
-def test_svg_and_png_are_equally_high_and_a_slider_has_a_name(
-    folder: Path, server: Server, page: Any
-) -> None:
-    """They alternate below a slider: the page jumped by ten pixels each time."""
-    write_notebook(folder / "slider.ipynb", SLIDER)
-    notebook = open_notebook(page, server, "slider.ipynb")
-    notebook.run_cell(0)
-    area = notebook.show(0)
-    slider = area.get_by_role("slider", name="bits per value")
-    slider.focus()
-    page.keyboard.press("ArrowLeft")
-    area.locator("[role=slider][aria-valuetext='8']").wait_for()  # and not 3, the position
-    picture, heights = area.locator(".jp-OutputArea-output").last, {}
-    for drawn, call in (("svg[role=img]", "moved(rests=False)"), ("img", "rest()")):
-        notebook.ask(f"below.{call}")
-        picture.locator(drawn).wait_for()
-        heights[drawn] = picture.bounding_box()["height"]
-    assert heights["svg[role=img]"] == pytest.approx(heights["img"], abs=1)

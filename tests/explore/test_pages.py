@@ -314,22 +314,6 @@ def test_the_first_page_plays_and_can_be_stopped(open_page: Open) -> None:
     assert tab.inner_text("#play") == "▶ play"
 
 
-@pytest.mark.parametrize("width", [360, 1280])
-def test_the_first_page_holds_every_mark_at_every_budget(open_page: Open, width: int) -> None:
-    tab = open_page("index", width=width)
-    task = tab.evaluate("explore.data.pareto.tasks.find(t => t.data === 'mnist').methods")
-    for place in range(0, 121, 10):
-        slide(tab, "budget", place)
-        assert not tab.evaluate(_CLASH)
-    for family, marks in (
-        ("federated", "circle.one"),
-        ("split", "rect.two"),
-        ("null", "circle.grey.hollow"),  # send the data, one sum, each alone: no way of training
-    ):
-        assert tab.locator(f"#plot {marks}").count() == sum(m["family"] == family for m in task)
-        assert tab.locator(f".legend {marks}").count() == 1
-
-
 def test_settings_of_leakage_are_chosen_in_the_picture(open_page: Open) -> None:
     tab = open_page("leakage")
     tab.locator("#plot").get_by_role("option", name=re.compile("^top-k 1%")).click()

@@ -17,45 +17,6 @@ from fltoolkit_course.labs.train_fedavg import FedAvgTraining
 CODECS = ("bits_down", "bits_up", "top_k", "error_feedback")
 
 
-# ------------------------------------------------------------------ doing a run again
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"alpha": 0.1, "local_steps": 5, "cohort_size": 5, "wait_for": 2, "seed": 3},
-        {"wait_for": 1, "cohort_size": 5, "staleness": "polynomial", "bits_down": 8},
-        {"bits_up": 4, "top_k": 0.1, "error_feedback": True, "masked": True},
-    ],
-    ids=str,
-)
-def test_the_script_gives_the_same_bytes_and_accuracy(settings: dict[str, Any]) -> None:
-    lab = small(**settings)
-    lab.run()
-    assert_repeated(lab)
-
-
-@pytest.mark.slow
-def test_the_script_knows_the_whole_codec_after_several_moves() -> None:
-    lab = small(8, bits_up=8)
-    lab.run(2)
-    lab.set("top_k", 0.1)
-    lab.run(1)
-    lab.set("bits_up", 4)
-    lab.set("error_feedback", True)
-    lab.set("bits_down", 8)
-    run = lab.run()
-    assert run.moves == [
-        Move(2, "top_k", 0.1),
-        Move(3, "bits_up", 4),
-        Move(3, "error_feedback", True),
-        Move(3, "bits_down", 8),
-    ]
-    assert_repeated(lab)
-
-
 # ------------------------------------------------------------------ what acts when
 
 
@@ -91,19 +52,6 @@ def test_the_interval_acts_on_the_running_training_and_the_script_moves_it_too()
     assert run.history[2]["loss"] < unmoved.history[2]["loss"], "20 steps learn more than 1"
     assert run.history[2]["nbytes"] == unmoved.history[2]["nbytes"], "and cost no byte"
     assert_repeated(lab)
-
-
-@pytest.mark.later
-def test_a_move_makes_clients_forget_and_the_legend_says_so() -> None:
-    lab = small(top_k=0.1, error_feedback=True, cohort_size=5)
-    run = lab.run(2)
-    lab.set("bits_down", 8)  # another direction
-    assert "reset" not in lab.describe(run)
-    assert any("residual" in str(link) for link in run.training.channel.state_dict()["links"])
-    lab.set("top_k", 0.3)
-    assert "reset the residuals" in lab.describe(run)
-    links = run.training.channel.state_dict()["links"]
-    assert not any("residual" in str(link) for link in links)
 
 
 def test_codecs() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from course.labs.few_digits import TEXT, assert_repeated, per_record, picture_of
+from course.labs.few_digits import TEXT, per_record, picture_of
 from course.labs.few_digits import small_language as small
 
 from fltoolkit import Channel, Party, evaluate
@@ -118,27 +118,6 @@ def test_a_momentum_of_zero_forgets_the_velocity() -> None:
     assert not any(state["momentum_buffer"] is not None for state in outer.values())
 
 
-@pytest.mark.later
-def test_a_change_of_the_codec_forgets_the_residuals_and_the_legend_says_so() -> None:
-    lab = small(20, bits=2)
-    run = lab.run(2)
-
-    def residuals() -> bool:
-        return any("residual" in str(link) for link in run.training.channel.state_dict()["links"])
-
-    assert residuals()
-    for key, value in (("inner_steps", 5), ("momentum", 0.3)):
-        lab.set(key, value)
-        assert "reset" not in lab.describe(run), key
-    lab.set("top_k", 0.1)
-    assert not residuals()
-    assert "reset the residuals" in lab.describe(run)
-    lossless = small(4)
-    lossless.run(1)
-    lossless.set("bits", 2)
-    assert "reset" not in lossless.describe(lossless.current), "there were none"
-
-
 def test_codecs() -> None:
     assert LanguageTraining(TEXT, prompt="to ").codec() == Identity()
     for bits, top_k, stages in (
@@ -150,30 +129,6 @@ def test_codecs() -> None:
         codec = LanguageTraining(TEXT, prompt="to ", bits=bits, top_k=top_k).codec()
         assert isinstance(codec, ErrorFeedback)
         assert codec.codec == Pipeline(*stages)
-
-
-# ------------------------------------------------------------------ doing a run again
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "settings", [{}, {"optimizer": "Muon", "bits": 2, "momentum": 0.6, "seed": 2}], ids=str
-)
-def test_the_script_gives_the_same_records_with_all_moves(settings: dict[str, Any]) -> None:
-    lab = small(30, **settings)
-    lab.run(2)
-    lab.set("inner_steps", 5)
-    lab.set("bits", 4)
-    lab.run(1)
-    lab.set("top_k", 0.3)
-    lab.set("momentum", 0.9)
-    lab.run(2)
-    lab.set("momentum", 0.0)
-    run = lab.run()
-    assert {move.key for move in run.moves} == {"inner_steps", "bits", "top_k", "momentum"}
-    lab.num_steps = 1000
-    again = assert_repeated(lab)
-    assert again["printed"][0] == f"{len(run.history)} rounds, {run.history[-1]['nbytes']:,} bytes"
 
 
 # ------------------------------------------------------------------ mistakes

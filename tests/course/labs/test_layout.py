@@ -5,7 +5,6 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from course.labs.few_digits import picture_of, small
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.text import Text
 
 from fltoolkit.split import State
 from fltoolkit_course.labs import ThresholdLab
@@ -44,23 +43,6 @@ def test_the_svg_shows_states_by_letter_and_height_marks_and_ledger(two_runs: Th
     looks = lab.board.states.values()
     assert len({look.height for look in looks}) == len({look.color for look in looks}) == 3
     assert set(lab.board.states) == {state.value for state in State}
-
-
-@pytest.mark.slow
-def test_the_figure_says_what_the_svg_says(two_runs: ThresholdLab) -> None:
-    picture = picture_of(two_runs)
-    root = ElementTree.fromstring(lay_out(picture).svg())
-    written = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
-    made = lay_out(picture).figure()
-    renderer = FigureCanvasAgg(made).get_renderer()
-    texts = [artist for artist in made.artists if isinstance(artist, Text)]
-    assert [text.get_text() for text in texts] == written
-    width, height = made.get_size_inches() * 96
-    for text in texts:
-        box = text.get_window_extent(renderer)
-        assert box.x0 >= 0
-        assert box.x1 <= made.bbox.x1 + 1, text
-    assert (width, height) == (float(root.attrib["width"]), float(root.attrib["height"]))
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9])
