@@ -451,15 +451,13 @@ def chart(
     *,
     log: bool = False,
     log_x: bool = False,
-    marks: Mapping[float, str] | None = None,
     until: float = 0,
 ) -> Iterator[Mark]:
     """A line chart: ``series`` holds points (x, y) by name; ``x`` and ``y`` are keys of records.
 
     The name of a line stands at its end. Axes begin at 0; with ``log`` they are logarithmic, and
-    all values must be positive; with ``log_x`` only the horizontal one is. ``marks`` are vertical
-    lines {x: words}. Points that are NaN or infinite are left out. The x axis goes to ``until`` at
-    least.
+    all values must be positive; with ``log_x`` only the horizontal one is. Points that are NaN or
+    infinite are left out. The x axis goes to ``until`` at least.
     """
     lines = {name: [p for p in line if all(map(math.isfinite, p))] for name, line in series.items()}
     points = [point for line in lines.values() for point in line]
@@ -468,7 +466,6 @@ def chart(
     x_axis = x_axis._replace(high=max(x_axis.high, until)) if points else x_axis
     frame = Frame(x_axis, y_axis, area, names=lines)
     yield from frame.grid()
-    yield from frame.flags((marks or {}).items())
     looks = map(line_look, range(len(lines)))
     yield from frame.lines(
         Line(name, line, *look) for (name, line), look in zip(lines.items(), looks, strict=True)
