@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help lab test check types unit long slow demo bench notebooks format clean setup setup-lab nbval browser flower site
-.PHONY: other-machines wheel plot-time coverage links solutions peers pythons gpu slides intersection
+.PHONY: other-machines wheel plot-time coverage links solutions peers pythons gpu slides intersection nvflare
 
 help:  ## list these commands; docs/contributing.md has those for maintainers
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-21s%s\n", $$1, $$2}'
@@ -64,6 +64,10 @@ flower: .venv-flower/.ready  # FedAvg over Flower: tests, simulation, a deployme
 	.venv-flower/bin/pytest -q tests/engines/test_flower.py tests/engines/test_flower_meter.py
 	@case "$(CURDIR)" in *" "*) echo "$(CURDIR): Ray starts no worker in a path with a space; clone into a path without one"; exit 2;; esac
 	PATH="$(CURDIR)/.venv-flower/bin:$$PATH" python examples/flower/compare.py --deployment --rounds 3
+
+nvflare: .venv-nvflare/.ready  # the meter for NVFlare: tests, and a job in its simulator
+	.venv-nvflare/bin/pytest -q tests/engines/test_nvflare_meter.py
+	.venv-nvflare/bin/python examples/nvflare_meter/job.py 8
 
 intersection: .venv-intersection/.ready  # tests of private set intersection, in an environment of their own
 	.venv-intersection/bin/pytest -q tests/replications/test_intersection.py
@@ -123,7 +127,7 @@ setup: $(SETUP)  ## only create .venv and install everything that the tests need
 setup-lab: $(LAB)  # only create .venv and install what the course needs
 
 clean:  # remove .venv and caches
-	rm -rf .venv .venv-flower .venv-intersection .venv-fedjax .venv-codecs build dist .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis test-artifacts
+	rm -rf .venv .venv-flower .venv-nvflare .venv-intersection .venv-fedjax .venv-codecs build dist .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis test-artifacts
 
 # tools/install.py installs torch first and alone, in the tested version, so that no later package installs another
 $(LAB): pyproject.toml constraints.txt tools/install.py | python
@@ -137,6 +141,11 @@ $(SETUP): pyproject.toml constraints.txt tools/install.py | python
 # Flower 1.41 needs older releases than the tested set (packaging below 26), so it has an environment of its own
 .venv-flower/.ready: pyproject.toml tools/install.py | python
 	UV_COMPILE_BYTECODE=1 $(PYTHON) tools/install.py .venv-flower -e ".[flower]" "flwr[simulation]" beartype jaxtyping pytest
+	touch $@
+
+# NVFlare is only a peer: its server and clients bring packages that nothing else here needs
+.venv-nvflare/.ready: pyproject.toml tools/install.py | python
+	$(PYTHON) tools/install.py .venv-nvflare -e . "nvflare>=2.9" beartype jaxtyping pytest
 	touch $@
 
 # private set intersection needs an older protobuf than PySyft and Flower
