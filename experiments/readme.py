@@ -197,7 +197,17 @@ def table() -> str:
         new = accuracies(again[name]) if name in again else "not run"
         cells = (accuracies(found[name]), new, megabytes(sent), times_cell(sent, README_TABLE[0]))
         lines.append([words, *cells])
-    return markdown("what | accuracy [%] | on fresh seeds [%] | MB sent | times the data", lines)
+    rows = markdown("what | accuracy [%] | on fresh seeds [%] | MB sent | times the data", lines)
+    return rows + "\n\n" + draw_of_test(0.98, 10_000)
+
+
+def draw_of_test(share: float, num_images: int) -> str:
+    """What the intervals do not cover: the half-width of a binomial 95 % interval, in points."""
+    points = 100 * 1.96 * (share * (1 - share) / num_images) ** 0.5
+    moved = f"{100 * share:.0f} % by ±{points:.2f} points, in all rows about alike"
+    return (
+        f"The intervals cover seeds. Another draw of {num_images:,} test images would move {moved}."
+    )
 
 
 def main() -> None:
