@@ -130,34 +130,42 @@ class Play:
                 heads[number], ups[number] = head, array
         return heads, ups
 
-    def predict(self, hosts: Any, x: Array, *, counted: bool = True) -> tuple[Array, list[Array]]:
+    def predict(self, hosts: Any, x: Array) -> tuple[Array, list[Array]]:
         """The server's scores of these samples, and what the features party sent about them.
 
         Each sample is asked for on its own, and answered from the state after the last exchange.
         """
-        codes, scores = [], np.zeros((len(x), self.track.num_classes))
-        for row, sample in zip(scores, x, strict=True):
-            if self.league == "split":
-                ((_, sent),) = hosts.ask([({"do": "encode"}, [sample])], [1])
-                if len(sent) != 1 or sent[0].dtype != np.uint8 or sent[0].ndim != 1:
-                    raise CupError("a party's answer is malformed: give a message for each sample")
-                sample = sent[0]
-                if sample.size > LARGEST_CODE:
-                    raise CupError(
-                        f"encode sent {sample.size:,} bytes about a hidden sample: at most "
-                        f"{LARGEST_CODE:,} are allowed"
-                    )
-                codes.append(sample)
-            ((_, found),) = hosts.ask([({"do": "ask", "coded": bool(codes)}, [sample])], [0])
+        codes = self.encode(hosts, x, 1) if self.league == "split" else []
+        return self.ask(hosts, codes or list(x)), codes
+
+    def encode(self, hosts: Any, x: Array, number: int) -> list[Array]:
+        """What the features party, process ``number``, sends about each of these samples."""
+        codes = []
+        for sample in x:
+            ((_, sent),) = hosts.ask([({"do": "encode"}, [sample])], [number])
+            if len(sent) != 1 or sent[0].dtype != np.uint8 or sent[0].ndim != 1:
+                raise CupError("a party's answer is malformed: give a message for each sample")
+            if sent[0].size > LARGEST_CODE:
+                raise CupError(
+                    f"encode sent {sent[0].size:,} bytes about a hidden sample: at most "
+                    f"{LARGEST_CODE:,} are allowed"
+                )
+            codes += sent
+        return codes
+
+    def ask(self, hosts: Any, samples: list[Array]) -> Array:
+        """The server's scores of each of these samples, or of the messages about them."""
+        scores = np.zeros((len(samples), self.track.num_classes))
+        about = {"do": "ask", "coded": self.league == "split"}
+        for row, sample in zip(scores, samples, strict=True):
+            ((_, found),) = hosts.ask([(about, [sample])], [0])
             if len(found) != 1 or found[0].shape != row.shape or not np.isfinite(found[0]).all():
                 raise CupError(
                     f"the server's function gave scores of shape {[a.shape for a in found]}, or "
                     f"not finite ones: {len(row)} finite numbers for each sample are wanted"
                 )
             row[:] = found[0]
-        if counted and codes:
-            self.wire.coded(codes)
-        return scores, codes
+        return scores
 
     def losses(self, scores: Array, y: Array) -> Array:
         """Nats per sample: scores become probabilities here, so that they add up to 1.
@@ -189,7 +197,7 @@ class Play:
             share = explained_variance(guess, pixels[half:], decoder.mean_input)
             return {"share of the features' variance": share}
         members = _members(self.drawn, self.seed)
-        known, _ = self.predict(hosts, members[0], counted=False)
+        known = self.ask(hosts, list(members[0]))
         losses = [self.losses(known, members[1]), self.losses(scores, y)[:_ATTACKED]]
         is_member = torch.arange(sum(map(len, losses))) < len(losses[0])
         found = auc(torch.from_numpy(-np.concatenate(losses)), is_member)
@@ -272,9 +280,10 @@ def rehearse(
         now = record(wire)
         if predict := getattr(server.seats[0], "predict", None):
             server.predict = predict
-            now[play.track.metric] = play.score(play.predict(here, x, counted=False)[0], y)
+            now[play.track.metric] = play.score(play.predict(here, x)[0], y)
         yield now
-    scores, _ = play.predict(here, x)
+    scores, codes = play.predict(here, x)
+    play.wire.coded(codes)
     yield {**record(play.wire), play.track.metric: play.score(scores, y)}
 
 
@@ -360,6 +369,7 @@ def _one_run(play: Play, used: dict[str, float]) -> dict[str, Any]:
         for _ in play.exchanges(hosts):
             pass
         play.scores, play.codes = play.predict(hosts, x)
+        play.wire.coded(play.codes)
         hosts.look()
         used["cpu_seconds"] += hosts.cpu_seconds
         used["memory"] = max(used["memory"], hosts.memory)
@@ -395,14 +405,12 @@ def _again(first: Play, seed: int, used: dict[str, float]) -> None:
 
     Each process is started while no other one runs, after runs with other samples; owners that
     shared a process are grouped in another way; and the hidden samples are asked for in another
-    order. So what a party sent must follow from its own samples, the seed and what
-    arrived: time, neighbours, what all processes of a machine share, and other hidden samples are
-    no channel.
+    order. So what a party sent must follow from its own samples, the seed and what arrived: time,
+    neighbours and other hidden samples are no channel. docs/cup.md has what it cannot find.
     """
     groups = _regrouped(first.groups, seed)
     play = replace(first, wire=Wire(first.league, first.wire.num_owners), groups=groups)
-    x = first.drawn.hidden[0]
-    order = np.random.default_rng(seed).permutation(len(x))
+    order = np.random.default_rng(seed).permutation(len(first.drawn.hidden[0]))
     for number, setup in enumerate(play.setups()):
         with Hosts(first.track.cpu_seconds) as hosts:
             hosts.start([setup])
@@ -424,19 +432,12 @@ def _compare_server(play: Play, hosts: Hosts, order: Array) -> None:
     if not hosts.ask([play._to_server(arrived)])[0][0].get("end"):
         raise CupError(_DIFFERS)
     assert play.scores is not None
-    x, y = play.drawn.hidden
-    asked = [play.codes[k] for k in order] if play.codes else list(x[order])
-    about = {"do": "ask", "coded": bool(play.codes)}
-    answers = [hosts.ask([(about, [each])])[0][1] for each in asked]
-    before = play.scores[order]
-    shapes = {tuple(array.shape for array in answer) for answer in answers}
-    if not (differs := shapes != {(before[0].shape,)}):
-        scores = np.array([answer[0] for answer in answers])
-        one, other = scores.argmax(1), before.argmax(1)
-        if play.track.metric != "accuracy":
-            one, other = play.losses(scores, y[order]), play.losses(before, y[order])
-        differs = not np.array_equal(one, other)
-    if differs:
+    x, y = (each[order] for each in play.drawn.hidden)
+    scores = play.ask(hosts, [play.codes[k] for k in order] if play.codes else list(x))
+    one, other = scores.argmax(1), play.scores[order].argmax(1)
+    if play.track.metric != "accuracy":
+        one, other = play.losses(scores, y), play.losses(play.scores[order], y)
+    if not np.array_equal(one, other):
         raise CupError(
             "asked in another order, the server's function gave other answers: what it answers "
             "for a sample may not depend on the samples before"
@@ -450,10 +451,9 @@ def _compare_owners(play: Play, hosts: Hosts, group: list[int], order: Array) ->
         if not _same(answer, ({"heads": [heads[n] for n in group]}, [ups[n] for n in group])):
             raise CupError(_DIFFERS)
     if play.codes:
-        for number in order:
-            (answer,) = hosts.ask([({"do": "encode"}, [play.drawn.hidden[0][number]])])
-            if not _same(answer, ({}, [play.codes[number]])):
-                raise CupError(_DIFFERS)
+        codes = play.encode(hosts, play.drawn.hidden[0][order], 0)
+        if not _same(({}, codes), ({}, [play.codes[k] for k in order])):
+            raise CupError(_DIFFERS)
 
 
 _DIFFERS = (

@@ -93,7 +93,8 @@ class Wire:
 
     def coded(self, arrays: list[Array]) -> None:
         """League split: count what the features party sends about the hidden samples."""
-        self._write("up", "activations", sum(map(_charged, arrays)))
+        for array in arrays:
+            self._write("up", "activations", _charged(array))
 
     def _sum(self, heads: list[list[Any]], arrays: list[Array]) -> Array:
         shapes = {(*map(str, head), array.size) for head, array in zip(heads, arrays, strict=True)}
