@@ -8,11 +8,10 @@ a table. A table is marked as unequal if its methods had different numbers of tr
 and not stored cannot be counted: the table says so.
 """
 
-import sys
+import argparse
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 from experiments.async_states import settings as silence
@@ -23,13 +22,10 @@ from experiments.newer import __main__ as newer
 from experiments.newer.setting import CHOICE_SEEDS
 from experiments.pareto import tuned as pareto_tuned
 from experiments.pareto.report import is_null, read_kept
-from experiments.runs import read, write_between
+from experiments.runs import STORED, Page, read
 from experiments.tables import markdown
 
-RESULTS = Path(__file__).parent / "results"
-PAGE = Path(__file__).parents[1] / "docs" / "results.md"
-BEGIN = "<!-- begin: printed by experiments.budget --write -->"
-END = "<!-- end: budget -->"
+PAGE = Page("results", "<!-- begin: experiments.budget --write -->", "<!-- end: budget -->")
 
 
 class Trials(NamedTuple):
@@ -79,7 +75,7 @@ def silent() -> Iterator[Trials]:
 
 def averaged() -> Iterator[Trials]:
     """100 clients: learning rates of float32, and which few bits; the others stand as they are."""
-    task, stored = averaging.Task(), read(RESULTS / "fedavg.jsonl")
+    task, stored = averaging.Task(), read(STORED / "fedavg.jsonl")
     counts: Counter[str] = Counter()
     for setting in averaging.settings():
         if setting.seeds == averaging.CHOSEN_ON and setting.key(task, 10) in stored:
@@ -91,7 +87,7 @@ def averaged() -> Iterator[Trials]:
 
 def four_workers() -> Iterator[Trials]:
     """The small language model: learning rates that stand in its table."""
-    task, stored = language_task.Task(), read(RESULTS / "language.jsonl")
+    task, stored = language_task.Task(), read(STORED / "language.jsonl")
     rates: dict[str, set[float]] = {}
     for setting in data_parallel.settings(task):
         if any(setting.key(task, seed) in stored for seed in setting.seeds):
@@ -107,7 +103,7 @@ def four_workers() -> Iterator[Trials]:
 
 def cut_text() -> Iterator[Trials]:
     """A transformer in two parts: what was tried on one seed."""
-    stored = read(RESULTS / "language_split.jsonl")
+    stored = read(STORED / "language_split.jsonl")
     for title, task in split.TASKS.items():
         settings = split.settings(task)
         tried = [s.name for s in settings if s.key(task, split.CHOOSING) in stored]
@@ -135,7 +131,7 @@ def fair_text() -> Iterator[Trials]:
 
 def tuned_text() -> Iterator[Trials]:
     """Fine-tuning: rates of each kind of parameters, in float32."""
-    stored = read(RESULTS / "language_finetune.jsonl")
+    stored = read(STORED / "language_finetune.jsonl")
     for title, task in finetune.TASKS.items():
         counts = Counter(
             setting.kind
@@ -159,7 +155,7 @@ def newer_methods() -> Iterator[Trials]:
 
 def pictures() -> Iterator[Trials]:
     """CIFAR-10 in send_the_data.md."""
-    names = {result["name"] for result in read(RESULTS / "send_data.jsonl").values()}
+    names = {result["name"] for result in read(STORED / "send_data.jsonl").values()}
     yield Trials("[CIFAR-10](send_the_data.md)", Counter(dict.fromkeys(names, 0)), "not recorded")
 
 
@@ -186,7 +182,6 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    if "--write" in sys.argv[1:]:
-        write_between(PAGE, BEGIN, END, table())
-    else:
-        print(table())
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--write", action="store_true", help="put the table into the page")
+    PAGE.tell(table(), parser.parse_args())

@@ -21,13 +21,14 @@ from statistics import mean, variance
 
 from experiments.null_rows import ALONE, ONE_BIT, ONE_SUM, megabytes
 from experiments.pareto.report import SAME, ends_of, is_null, parts_of, read_kept
-from experiments.pareto.settings import TASKS, by_name
+from experiments.pareto.settings import BASELINE_FEDERATED, TASKS, by_name
 from experiments.runs import (
     STORED,
     Page,
     Runs,
     add,
     chosen,
+    gain_of,
     jobs_of,
     mean_nbytes,
     options,
@@ -42,11 +43,8 @@ from fltoolkit_research import Experiment, front, points
 from fltoolkit_research.intervals import interval
 
 RESULTS, DRAWN = STORED / "fresh.jsonl", STORED / "fresh_seeds.jsonl"
-PAGE = Page(
-    "results", "<!-- begin: printed by experiments.fresh --write -->", "<!-- end: fresh -->"
-)
-NUM_SEEDS = 5
-README_TABLE = ("mnist", "IID")
+PAGE = Page("results", "<!-- begin: experiments.fresh --write -->", "<!-- end: fresh -->")
+NUM_SEEDS, README_TABLE = 5, ("mnist", "IID")
 README_ROWS = {
     ALONE: "each owner alone, nothing is sent",
     ONE_BIT: "[send the data](docs/send_the_data.md), in 1 bit per pixel",
@@ -66,11 +64,10 @@ def named() -> Iterator[tuple[str, str, list[str]]]:
     for (data, part), results in parts_of(read_kept()).items():
         found, null = points(results), {r.experiment.name for r in results if is_null(r)}
         names = [*README_ROWS] * ((data, part) == README_TABLE) + [p.name for p in front(found)]
-        for mine in (
-            [p for p in found if p.name not in null],
-            [p for p in found if p.name.startswith(ONE_SUM)],
-        ):
-            names += [p.name for p in sorted(mine, key=lambda p: -mean(p.values.values()))[:1]]
+        methods = [p for p in found if p.name not in null]
+        sums = [p for p in found if p.name.startswith(ONE_SUM)]
+        best = (max(mine, key=lambda p: mean(p.values.values())) for mine in (methods, sums))
+        names += [p.name for p in best]
         yield data, part, [name for name in dict.fromkeys(names) if not name.endswith(SAME)]
 
 
@@ -130,13 +127,14 @@ def report() -> str:
                 within = interval(was).low <= mean(now) <= interval(was).high
                 sent = " / ".join(megabytes(mean_nbytes(each[name])) for each in (ends, found))
                 cells = (share_ci(was), share_ci(now), "yes" if within else "no", apart(was, now))
-                lines.append([words, name, *cells, sent])
+                paired = gain_of(found[name], found.get(BASELINE_FEDERATED, {}))
+                lines.append([words, name, *cells, paired, sent])
         words += f": seeds {', '.join(map(str, drawn['seeds']))}, drawn on {drawn['date']}"
         left = "; ".join(name for name in drawn["names"] if name not in found)
         told.append(words + "; not measured yet: " * bool(left) + left + ".")
     table = markdown(
         "table | row | its seeds [%] | fresh seeds [%] | fresh mean in the row's interval "
-        "| fresh minus its own [points] | MB, its own / fresh",
+        "| fresh minus its own [points] | minus FedAvg, both fresh [points] | MB, its own / fresh",
         lines,
     )
     num = sum("yes" in line for line in lines)

@@ -116,10 +116,10 @@ def table(rows: Iterable[tuple[Setting, Runs]]) -> str:
     both: dict[str, dict[bool, Runs]] = {}
     for setting, runs in rows:
         both.setdefault(setting.name, {})[setting.about["unseen"]] = runs
-    ranked = sorted(both.items(), key=lambda each: -_mean(each[1][True]))
+    ranked = sorted(both, key=lambda name: -mean(r["accuracy"] for r in both[name][True].values()))
     first, lines = both[ROWS[0]][True], []
-    for name, tests in ranked:
-        sent = mean_nbytes(tests[True])
+    for name in ranked:
+        tests, sent = both[name], mean_nbytes(both[name][True])
         behind = "" if name == ROWS[0] else gain_of(tests[True], first)
         less = gain_of(tests[True], tests[False])
         words = (accuracies(tests[True]), behind, accuracies(tests[False]), less)
@@ -129,10 +129,6 @@ def table(rows: Iterable[tuple[Setting, Runs]]) -> str:
         "strangers minus acquaintances [points] | MB sent | times the data",
         lines,
     )
-
-
-def _mean(runs: Runs) -> float:
-    return mean(result["accuracy"] for result in runs.values())
 
 
 def main() -> None:

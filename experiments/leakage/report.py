@@ -175,7 +175,6 @@ def draw(results: Mapping[str, Result], folder: Path) -> None:
         scatter, pictures = figure.subfigures(2, 1, height_ratios=(1.25, 1))
         _draw_points(scatter.subplots(), rows)
         _draw_pictures(pictures, {setting.name: runs.get(0) for setting, runs in rows})
-        folder.mkdir(parents=True, exist_ok=True)
         figure.savefig(folder / f"leakage_{task.data}.png", dpi=120)
 
 

@@ -110,9 +110,7 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
 def prior(x: Tensor, y: Tensor, victims: Tensor, labels: Tensor) -> dict[str, float]:
     """The explained variance of the victims' images without any message of theirs.
 
-    Args:
-        x, y: images of the attacker's own, and their labels.
-        victims, labels: the images, and their labels, which a label party has.
+    ``x`` and ``y`` are the attacker's own; the victims' ``labels`` a label party has.
     """
     means = torch.stack([x[y == label].mean(0) for label in range(int(y.max()) + 1)])
     guesses = {CLASS_MEAN: means[labels], NEAREST: x[torch.cdist(victims, x).argmin(1)]}

@@ -70,8 +70,8 @@ UP, DEFENCES, DOWN, BINARY = (
 )
 PRIOR = "nothing is sent"
 CLASS_MEAN, NEAREST = "no message: class mean", "no message: nearest of the attacker's images"
-"""What explains images without a message: the mean of the attacker's images of the same label; and
-the one of them that is nearest, which only somebody who has the image can choose: a bound."""
+"""The mean of the attacker's images with the same label; and the nearest of all its images, which
+only somebody who has the victim's can choose: a bound."""
 
 
 def settings() -> list[Setting]:

@@ -62,11 +62,10 @@ def write(store: Store) -> None:
     results = {r.experiment.key: r for r in read_kept()}
     results |= {r.experiment.key: r for r in store.results() if not r.error}
     keep(current(results.values()))
-    results = read_kept()
-    parts = parts_of(results)
+    parts = parts_of(read_kept())
     draw(parts)
-    write_between(PAGE, BEGIN, END, report(parts))
-    print(report(parts))
+    write_between(PAGE, BEGIN, END, printed := report(parts))
+    print(printed)
 
 
 def current(results: Iterable[Result]) -> list[Result]:

@@ -129,7 +129,7 @@ PRINTED: dict[str, Callable[[], bool]] = {
     ),
     "send_data": lambda: send_data_report.PAGE.shows(send_data_report.tables()),
     "fresh": lambda: fresh.PAGE.shows(fresh.report()),
-    "budget": lambda: holds(budget.PAGE.stem, [budget.table()]),
+    "budget": lambda: budget.PAGE.shows(budget.table()),
 }
 
 
