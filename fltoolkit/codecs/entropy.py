@@ -237,7 +237,7 @@ class Entropy(BitPack):
     counts. k places of n take log2 of n over k bits and a few bytes. Of symbols of more than 8 bits
     the lower bits are sent as they are, and so is an entry that `BitPack` makes smaller. An update
     of McMahan's CNN took 43 % fewer bytes at 8 bits and 74 % at 4, and `Zstd`, which is in
-    experiments/replications, 44 and 72 % in a quarter of the time: use that where time matters.
+    experiments/replications, 44 and 72 % in a third of the time: use that where time matters.
 
     >>> import torch
     >>> from fltoolkit.codecs import Pipeline, Quantize
