@@ -3,7 +3,7 @@
 Not here: parties in a row (chain.py). Notebook 02 derives it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -14,11 +14,9 @@ from fltoolkit.party import Party
 from fltoolkit.shapes import Float
 from fltoolkit.split.chain import arriving, check_batch, check_parties
 
-Merge = Callable[[list[Tensor]], Tensor]
-
 
 def concatenate(hs: list[Float[Tensor, "batch _"]]) -> Float[Tensor, "batch _"]:
-    """Merge by putting the parties' activations side by side.
+    """Put the parties' activations side by side.
 
     >>> concatenate([torch.ones(1, 2), torch.zeros(1, 1)])
     tensor([[1., 1., 0.]])
@@ -32,13 +30,11 @@ def train_vertical(
     label_party: Party,
     batches: Iterable[tuple[Sequence[Tensor], Tensor]],
     channel: Channel,
-    *,
-    merge: Merge = concatenate,
 ) -> Iterator[Record]:
     """Train on vertically split data, batches of ((x_1, ..., x_n), y); records as in `train_split`.
 
     Each feature party holds other columns of the same samples: row i of every x belongs to the
-    same person. The label party merges what they send and trains on it.
+    same person. The label party puts what they send side by side and trains on it.
 
     Source: Vepakomma et al. 2018, arXiv 1812.00564, figure 2(c).
 
@@ -64,7 +60,7 @@ def train_vertical(
             channel.send(party.name, label_party.name, "activations", {"h": party.forward(x)})["h"]
             for party, x in zip(feature_parties, xs, strict=True)
         ]
-        merged = merge([h.requires_grad_() for h in hs])
+        merged = concatenate([h.requires_grad_() for h in hs])
         loss, g = label_party.loss_and_grad(merged.detach().requires_grad_(), y)
         for party, g_party in zip(feature_parties, torch.autograd.grad(merged, hs, g), strict=True):
             if party.optimizer is not None:  # a party that does not learn needs no gradient

@@ -1,6 +1,5 @@
 """Vertical split learning is the unsplit network on all columns."""
 
-import pytest
 import torch
 from core.split.networks import LR, assert_equal_weights, party, toy_data, unsplit
 from torch import nn
@@ -15,27 +14,21 @@ from fltoolkit.split.vertical import concatenate
 class Vertical(nn.Module):
     """The unsplit network of a vertical split: bottoms side by side, one top."""
 
-    def __init__(self, merge, width):
+    def __init__(self):
         super().__init__()
         torch.manual_seed(3)
         self.bottoms = nn.ModuleList(
             nn.Sequential(nn.Linear(n, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Dropout(0.2))
             for n in (5, 4, 3)
         )
-        self.top = nn.Sequential(nn.Linear(width, 3), nn.LogSoftmax(dim=1))
-        self.merge = merge
+        self.top = nn.Sequential(nn.Linear(18, 3), nn.LogSoftmax(dim=1))
 
     def forward(self, blocks):
-        return self.top(self.merge([b(x) for b, x in zip(self.bottoms, blocks, strict=True)]))
+        return self.top(concatenate([b(x) for b, x in zip(self.bottoms, blocks, strict=True)]))
 
 
-def mean(hs):
-    return torch.stack(hs).mean(0)
-
-
-@pytest.mark.parametrize(("merge", "width"), [(concatenate, 18), (mean, 6)])
-def test_vertical_is_bit_equal_to_the_unsplit_network(merge, width):
-    reference, model = Vertical(merge, width), Vertical(merge, width)
+def test_vertical_is_bit_equal_to_the_unsplit_network():
+    reference, model = Vertical(), Vertical()
     x, y = toy_data()
     blocks = [block.contiguous() for block in x.split([5, 4, 3], dim=1)]
     data = Batches(tuple(blocks), y, 8, seed=0)
@@ -46,18 +39,17 @@ def test_vertical_is_bit_equal_to_the_unsplit_network(merge, width):
     bob = party("bob", model.top, nn.NLLLoss())
     torch.manual_seed(7)
     channel = Channel()
-    records = list(train_vertical(alices, bob, data.epochs(2), channel, merge=merge))
+    records = list(train_vertical(alices, bob, data.epochs(2), channel))
     assert [r["loss"] for r in records] == expected
     assert_equal_weights(model, reference)
     assert records[-1]["nbytes_up"] == channel.nbytes(receiver="bob", kind="activations")
     assert records[-1]["nbytes_down"] == channel.nbytes(sender="bob", kind="gradients")
     reference.eval()
-    if merge is concatenate:
-        assert torch.equal(forward([*alices, bob], blocks), reference(blocks).detach())
+    assert torch.equal(forward([*alices, bob], blocks), reference(blocks).detach())
 
 
 def test_vertical_sends_no_gradient_to_those_who_do_not_learn():
-    model = Vertical(concatenate, 18)
+    model = Vertical()
     alices = [party(f"alice_{i}", bottom) for i, bottom in enumerate(model.bottoms)]
     alices[1].optimizer = None
     channel = Channel()
