@@ -194,7 +194,7 @@ def table() -> str:
     again, lines = fresh.again(*README_TABLE), []
     for name, words in README_ROWS.items():
         sent = mean_nbytes(found[name])
-        new = accuracies(again[name]) if name in again else "not run"
+        new = accuracies(again[name]) if name in again else ""
         cells = (accuracies(found[name]), new, megabytes(sent), times_cell(sent, README_TABLE[0]))
         lines.append([words, *cells])
     rows = markdown("what | accuracy [%] | on fresh seeds [%] | MB sent | times the data", lines)
@@ -204,10 +204,8 @@ def table() -> str:
 def draw_of_test(share: float, num_images: int) -> str:
     """What the intervals do not cover: the half-width of a binomial 95 % interval, in points."""
     points = 100 * 1.96 * (share * (1 - share) / num_images) ** 0.5
-    moved = f"{100 * share:.0f} % by ±{points:.2f} points, in all rows about alike"
-    return (
-        f"The intervals cover seeds. Another draw of {num_images:,} test images would move {moved}."
-    )
+    moved = f"{num_images:,} test images would move {100 * share:.0f} % by ±{points:.2f}"
+    return f"The intervals cover seeds; another draw of {moved}."
 
 
 def main() -> None:

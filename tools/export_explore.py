@@ -128,7 +128,6 @@ def the_one_plot() -> dict[str, Any]:
 
 def methods_of(results: Sequence[Any], num_test: int) -> list[dict[str, Any]]:
     """Methods with their runs; without those that train nothing, which are far below a figure."""
-    printed = {name: {"words": w, "source": s, "why": y} for name, w, s, y in pareto_report.PRINTED}
     methods: dict[str, dict[str, Any]] = {}
     for result in results:
         e = result.experiment
@@ -141,7 +140,6 @@ def methods_of(results: Sequence[Any], num_test: int) -> list[dict[str, Any]]:
             "family": NULL_ROW if null else "federated" if federated else "split",
             "baseline": "" if null else baseline,
             "code": code(e),
-            "printed": printed.get(e.name),
             "runs": [],
         }
         methods.setdefault(e.name, method)["runs"].append(one_run(result, num_test))
@@ -291,7 +289,6 @@ def rounds_of_averaging() -> dict[str, Any]:
                             "family": "federated",
                             "baseline": fedavg.FLOAT32,
                             "code": command("fedavg_results", f"{part}: {setting.name}"),
-                            "printed": None,
                             "runs": [one_averaging(run) for run in found.values()],
                         }
                     )

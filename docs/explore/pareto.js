@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const { escape, bytes, percent, grouped } = explore;
+  const { bytes, percent, grouped } = explore;
   const tasks = explore.summed([...explore.data.pareto.tasks, ...explore.data.fedavg.tasks]);
   const METHOD = "3 bits + EF both ways"; // where the page begins
   const taskOf = (state) => tasks.find((t) => t.data === state.data && t.partition === state.partition);
@@ -49,8 +49,6 @@
         option.textContent = taskOf({ data, partition: option.value }).partition_words;
       }
     },
-    about: ({ printed }) => printed
-      ? `<b>In print:</b> ${escape(printed.words)} (${escape(printed.source)}). ${escape(printed.why)}.`
-      : "",
+    about: () => "",
   });
 })();
