@@ -2,8 +2,7 @@
 
     python -m experiments.fresh --data digits    # draws seeds for new names, runs what is missing
     python -m experiments.fresh --data mnist --only "one sum"
-    python -m experiments.fresh --report         # the table, from stored results
-    python -m experiments.fresh --write          # the same into docs/results.md
+    python -m experiments.fresh --write          # the table into docs/results.md; --report: here
 
 A row that was named because it was good on some seeds was also lucky on them. Named are the rows of
 README, the front of each table, its best method and its best one sum. Their seeds are drawn once,
