@@ -270,8 +270,9 @@ class Entropy(BitPack):
     def _symbols(self, part: Symbols) -> tuple[Any, ...]:
         """The method, and all that follows the header."""
         values, levels, lows = split_bits(part)
-        counts = torch.from_numpy(values).bincount(minlength=levels).numpy()  # np's needs int64
-        changes = np.diff(_rounded(counts), prepend=0)
+        # numpy would count in int64, which takes memory; | refuses numbers that are not whole
+        counts = torch.from_numpy((values | 0).astype(np.uint8, copy=False)).bincount(None, levels)
+        changes = np.diff(_rounded(counts.numpy()), prepend=0)
         calls = [(changes + REACH, _changes()), (values, _weights(np.cumsum(changes)))]
         return COUNTED, *lows, range_coder().write(calls)
 

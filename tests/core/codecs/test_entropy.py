@@ -23,6 +23,7 @@ from every_codec import CODECS
 
 from fltoolkit.codecs import BitPack, Entropy, entropy
 from fltoolkit.codecs.entropy import COUNTED, SHARED, Compiled, Plain
+from fltoolkit.codecs.stage import Symbols
 from fltoolkit.wire import WireError, varint
 from fltoolkit_research.codecs import contexts
 
@@ -200,6 +201,17 @@ def test_places_take_the_bound(share):
     part = places(np.flatnonzero(np.random.default_rng(1).random(size) < share), size)
     bound = choices_nbytes(size, len(part.values))
     assert bound < nbytes(Entropy(), part) <= bound + 12 + size / 50_000
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int8, torch.uint16, torch.int32, torch.int64])
+def test_whole_numbers_of_any_dtype_are_symbols(dtype):
+    q = torch.arange(5000) % 2
+    for num_levels in (2, 1000):
+        expected = Entropy().apply({"w": Symbols(q.to(torch.int32), num_levels)})
+        found = Entropy().apply({"w": Symbols(q.to(dtype), num_levels)})
+        assert all(torch.equal(found[name], part) for name, part in expected.items())
+    with pytest.raises(TypeError):
+        Entropy().apply({"w": Symbols(q.float(), 2)})
 
 
 def test_short_forms_are_kept_where_they_win():
