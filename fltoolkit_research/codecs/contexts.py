@@ -456,8 +456,8 @@ class ContextEntropy(Entropy):
     of dense layers, they cost much less. Indices are seen as a matrix of zeros and ones. An entry
     that `BitPack` makes smaller is written as `BitPack` writes it. In messages of a quarter of a
     megabyte and more, most symbols are coded in lanes: at most half a per cent longer, and decoded
-    faster. An update of McMahan's CNN took 75 % fewer bytes at 8 bits and 92 % at 4, and eight or
-    seven times as long as `Zstd`, with 44 and 72 % (docs/codecs.md).
+    faster. An update of McMahan's CNN took 75 % fewer bytes at 8 bits and 92 % at 4, and `Zstd` 44
+    and 72 % fewer in a seventh of the time (docs/codecs.md).
 
     >>> import torch
     >>> symbols = Symbols(torch.zeros(1000, dtype=torch.uint8), num_levels=8)
