@@ -233,11 +233,11 @@ def _read_shared(payload: Array, count: int, size: int) -> Array:
 class Entropy(BitPack):
     """Entropy coding with one distribution for each tensor, which is counted and sent.
 
-    A tensor takes its empirical entropy, and of 256 levels that occur about 100 bytes for their
-    counts. k places of n take log2 of n over k bits and a few bytes. Of symbols of more than 8 bits
-    the lower bits are sent as they are, and so is an entry that `BitPack` makes smaller. An update
-    of McMahan's CNN took 43 % fewer bytes at 8 bits and 74 % at 4, and `Zstd`, which is in
-    experiments/replications, 44 and 72 % in a third of the time: use that where time matters.
+    A tensor takes its empirical entropy, and about 100 bytes for the counts of 256 levels. k places
+    of n take log2 of n over k bits and a few bytes. Lower bits of symbols of more than 8 bits are
+    sent as they are, as is an entry that `BitPack` makes smaller. An update of McMahan's CNN took
+    43 % fewer bytes at 8 bits and 74 % at 4. Where time matters, use `Zstd`
+    (experiments/replications): 44 and 72 % in a third of the time.
 
     >>> import torch
     >>> from fltoolkit.codecs import Pipeline, Quantize

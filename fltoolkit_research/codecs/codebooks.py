@@ -36,8 +36,7 @@ class _Codebook(Quantizer):
         codebook = ordered[np.append(True, ordered[1:] > ordered[:-1])]
         if len(codebook) > self.num_levels:
             codebook = np.unique(self._levels(ordered).astype(np.float32))
-        exact = middles(codebook)
-        bounds = exact.astype(np.float32)  # next: the smallest float32 numbers above
+        bounds = (exact := middles(codebook)).astype(np.float32)  # next: the least float32 above
         bounds = np.where(bounds > exact, bounds, np.nextafter(bounds, np.float32(np.inf)))
         return count_reached(values, bounds), codebook
 
