@@ -172,7 +172,8 @@ def _check_kinds(experiment: Experiment, channel: Channel) -> None:
     if not protocol.gated and (unused := channel.unused_codecs()):
         raise ValueError(
             f"{protocol} sent nothing of the kind {' and '.join(unused)}, so the codec for it did "
-            "nothing: remove it from codecs, and from `sends` a kind that is never sent"
+            "nothing: remove it from codecs, and from `sends` a kind that is never sent, or let at "
+            "least one client send it"
         )
 
 

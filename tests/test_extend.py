@@ -90,6 +90,16 @@ def test_a_codec_for_a_kind_that_gossip_never_sends_is_an_error(folder):
         Experiment(**own, settings={"neighbours": 2})
 
 
+def test_a_protocol_with_a_server_learns_as_fedavg_does(folder):
+    quiet, how = importlib.import_module("my_module").quiet, {"num_clients": 3, "rounds": 2}
+    codecs = {"update": "Pipeline(Quantize(8))"}
+    ours, theirs = (run(Experiment(p, codecs=codecs, **how))[-1] for p in (quiet, "fedavg"))
+    for key in ("test_loss", "accuracy", "nbytes_up", "nbytes_down", "num_waits"):
+        assert ours[key] == theirs[key], key
+    with pytest.raises(ValueError, match="or let at least one client send it"):
+        run(Experiment(quiet, codecs=codecs, settings={"threshold": 1e6}, **how))
+
+
 def test_the_page_lists_all_settings_and_protocols():
     rows = dict(re.findall(r"^\| `(\w+)` \| `(.*?)` \| [\w`\"]", PAGE, re.M))
     defaults = {f.name: f.default for f in fields(Experiment)} | {"settings": {}, "codecs": {}}
@@ -113,7 +123,9 @@ def test_without_the_module_the_error_says_how_to_name_it(folder, capsys):
     assert "protocol='gossip': choose one of alone" in (err := capsys.readouterr().err)
     assert "--import MODULE" in err
     assert main(["run", "--import", "my_module", "protocol=gosip"]) == 2
-    assert "protocol='gosip': choose one of gossip, alone" in (err := capsys.readouterr().err)
+    assert "protocol='gosip': choose one of gossip, quiet, alone" in (
+        err := capsys.readouterr().err
+    )
     assert "--import" not in err
 
 
