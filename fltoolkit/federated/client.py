@@ -116,6 +116,8 @@ class Local:
                 f"prox={self.prox}: must be finite and at least 0, which is plain FedAvg"
             )
         check_function("loss_fn", self.loss_fn)
+        if self.schedule is not None:
+            check_schedule(self.schedule)
         if isinstance(self.optimizer, torch.optim.Optimizer):
             raise TypeError(
                 f"optimizer is a finished {type(self.optimizer).__name__}, and each client needs "
@@ -380,6 +382,20 @@ def check_count(name: str, value: Any) -> None:
     """Raise unless the value is a whole number of 1 or more, or None."""
     if value is not None and (value < 1 or value != int(value)):
         raise ValueError(f"{name}={value}: must be at least 1, a whole number")
+
+
+def check_schedule(schedule: Any) -> None:
+    """Raise TypeError unless the value is a function of the step that gives a number."""
+    try:
+        if isinstance(factor := schedule(0), int | float):
+            return
+    except TypeError as error:
+        factor = error
+    raise TypeError(
+        f"schedule={schedule!r} gives {factor!r} for step 0: give a function of the step that "
+        "gives the factor of the learning rate, as in LambdaLR and no scheduler of torch, such as "
+        "lambda step: 0.5 * (1 + math.cos(math.pi * step / 100))"
+    )
 
 
 def check_function(name: str, value: Any) -> None:

@@ -6,6 +6,7 @@ from math import nan
 import pytest
 import torch
 from torch import nn
+from torch.optim.lr_scheduler import StepLR
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from fltoolkit.channel import Channel
@@ -107,6 +108,7 @@ def test_logits_under_the_negative_log_likelihood_are_refused(loss_fn):
     )
 
 
+ADAM = {"optimizer": torch.optim.Adam, "epochs": 1}
 VALUES = [
     (partial(Local, 4, lr=-1, epochs=1), ValueError, "lr=-1: .* above 0"),
     (partial(Local, 4, lr=0.0, epochs=1), ValueError, "lr=0.0: .* above 0"),
@@ -117,6 +119,8 @@ VALUES = [
     (partial(Local, 4, lr=0.1, steps=0), ValueError, "steps=0: must be at least 1"),
     (partial(Local, 4, lr=0.1, epochs=1, prox=-1.0), ValueError, "prox=-1.0: must be finite and"),
     (partial(Local, 4, epochs=1), ValueError, "lr=None and optimizer=None: give exactly one"),
+    (partial(Local, 4, **ADAM, schedule=partial(StepLR, step_size=1)), TypeError, "as in LambdaLR"),
+    (partial(Local, 4, **ADAM, schedule=lambda step: None), TypeError, "gives None for step 0"),
     (partial(Local, 0, lr=0.1, epochs=1), ValueError, "batch_size=0: must be at least 1"),
     (partial(Local, 4, lr=0.1, epochs=1, loss_fn=nn.NLLLoss), TypeError, r"a class: .*NLLLoss\("),
     (partial(Local, 4, lr=0.1, epochs=1, keep_state=True), ValueError, "plain SGD keeps no state"),
