@@ -3,16 +3,22 @@
 Parameters of a job are whole models in both directions, so a codec has no memory. Tried with 2.9.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
 import torch
-from nvflare.apis.dxo import DXO, DataKind
-from nvflare.apis.dxo_filter import DXOFilter
-from nvflare.apis.event_type import EventType
 
 from fltoolkit.codecs import Codec, Entropy, Identity, Pipeline, Quantize
 from fltoolkit.trees import dense_nbytes
+
+try:
+    from nvflare.apis.dxo import DXO, DataKind
+    from nvflare.apis.dxo_filter import DXOFilter
+    from nvflare.apis.event_type import EventType
+except ModuleNotFoundError:  # so that its documentation can be made
+    DXOFilter = object
 
 __all__ = ["Frames", "meter"]
 
@@ -26,6 +32,8 @@ class Frames(DXOFilter):
     """
 
     def __init__(self, out: bool, bits: int | None = None):
+        if DXOFilter is object:
+            raise ModuleNotFoundError("NVFlare is missing: pip install nvflare")
         super().__init__([DataKind.WEIGHTS, DataKind.WEIGHT_DIFF], None)
         self.out, self.bits = out, bits
         self.nbytes: list[tuple[int, int]] = []  # of each message, and of its values in float32
