@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import torch
+
 from fltoolkit.channel import Channel
 from fltoolkit.federated.clock import ReceivedUpdate
 from fltoolkit.trees import Tree, masked_mean, weighted_mean
@@ -67,6 +69,43 @@ def mean_of_all(received: Sequence[ReceivedUpdate]) -> Tree:
     Source: McMahan et al. 2017, arXiv 1602.05629, algorithm 1.
     """
     return weighted_mean(deltas(received), [u.weight for u in received])
+
+
+class RunningMean:
+    """`mean_of_all` of updates that are added one by one and forgotten, with the same bits.
+
+    Args:
+        total: the weights of all updates that are to come. If one does not come, the mean is scaled
+            at the end, which may change last bits.
+
+    >>> from torch import tensor
+    >>> running = RunningMean(total=4)
+    >>> for delta, weight in (([0.0], 3), ([4.0], 1)):
+    ...     running.add({"w": tensor(delta)}, weight)
+    >>> running.mean()
+    {'w': tensor([1.])}
+    """
+
+    def __init__(self, total: float):
+        self.total, self.added = total, 0.0
+        self.sums: Tree = {}  # in float64
+        self.dtypes: dict[str, torch.dtype] = {}
+
+    def add(self, tree: Tree, weight: float) -> None:
+        """Add one update."""
+        self.added += weight
+        for name, values in tree.items():
+            share = values.detach().cpu().to(torch.float64, copy=True).mul_(weight / self.total)
+            self.sums[name] = self.sums[name].add_(share) if name in self.sums else share
+            self.dtypes[name] = values.dtype
+
+    def mean(self) -> Tree:
+        """The mean of what was added; whole numbers are rounded."""
+        scale = self.total / self.added
+        return {
+            name: (sums * scale if dtype.is_floating_point else (sums * scale).round()).to(dtype)
+            for (name, sums), dtype in zip(self.sums.items(), self.dtypes.values(), strict=True)
+        }
 
 
 @WithMasks

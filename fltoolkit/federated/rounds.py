@@ -20,7 +20,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.codecs.base import Codec, Identity, walk
 from fltoolkit.federated.client import Local, check_count, sent_entries
 from fltoolkit.federated.clock import Arrivals, Backlog, Drop, ReceivedUpdate, takes
-from fltoolkit.federated.means import Collecting, WithMasks
+from fltoolkit.federated.means import Collecting, RunningMean, WithMasks, mean_of_all
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import Server, apply_update, check_optimizer
 from fltoolkit.federated.workers import (
@@ -143,6 +143,7 @@ def one_round(
     due = {k: time for k, time in times.items() if time < math.inf}  # the others drop out
     model, updates = sent_entries(workers.model), []
     size = min(AT_A_TIME, 1 + MOST // (dense_nbytes(model) + 1))  # parts, so that memory suffices
+    running = None if backlog.late or size >= len(cohort) else _running_mean(workers, server, due)
     for first in range(0, len(cohort), size):
         part = cohort[first : first + size]
         starts = {k: channel.send(server.name, k, "model", model) for k in part}
@@ -158,6 +159,9 @@ def one_round(
                     f"client {k!r} is left out of round {round_}: it sent {wrong}", stacklevel=4
                 )
                 loss, delta, masks = math.nan, None, {}
+            elif running is not None and arrived is not None:
+                running.add(arrived, len(workers.clients[k][1]))
+                delta = {}  # it is in the sum
             updates.append(
                 ReceivedUpdate(
                     client=k,
@@ -178,7 +182,7 @@ def one_round(
         deltas = {u.client: u.delta for u in counting if u.delta is not None}
         mean = server.mean.collect(channel, server.name, deltas, [u.client for u in late])
     elif counting and channel.is_here(server.name):
-        mean = server.mean(counting)
+        mean = server.mean(counting) if running is None else running.mean()
     if mean and channel.is_here(server.name):
         apply_update(workers.model, mean, server.optimizer)
     return {
@@ -241,6 +245,15 @@ def _share_sent(counting: Sequence[ReceivedUpdate]) -> Record:
     masks = [mask for update in counting for mask in update.masks.values()]
     total = sum(mask.numel() for mask in masks)
     return {"share_sent": sum(int(mask.sum()) for mask in masks) / total} if total else {}
+
+
+def _running_mean(workers: Workers, server: Server, due: dict[str, float]) -> RunningMean | None:
+    """For large rounds: a mean that adds updates as they arrive, if all of them count, in order."""
+    arrivals, all_count = server.arrivals, server.mean is mean_of_all
+    waits = arrivals.wait_for is None and arrivals.timeout == math.inf
+    if not (all_count and waits and len({*due.values()}) == 1):
+        return None
+    return RunningMean(math.fsum(len(workers.clients[k][1]) for k in due))
 
 
 def _announce_codec(

@@ -596,14 +596,20 @@ def test_a_tied_matrix_moves_and_travels_once_and_a_frozen_one_never(decay):
 
 
 @pytest.mark.later
-def test_clients_in_turn_are_all_at_once(monkeypatch):
-    """A large cohort is asked in parts; with codecs that remember, late updates and drop-outs."""
+@pytest.mark.parametrize("some_late", [True, False])
+def test_clients_in_turn_are_all_at_once(some_late, monkeypatch):
+    """A large cohort is asked in parts; with codecs that remember, late updates and drop-outs.
+
+    Without late ones their updates are added as they arrive, and none is kept.
+    """
     codecs = {
         "update": ErrorFeedback(Pipeline(TopK(0.2))),
         "model": Difference(Pipeline(TopK(0.5))),
     }
     clock = Scripted({"w0": [1], "w1": [2, math.inf], "w2": [3], "w3": [math.inf, 1]})
-    arrivals, found = Arrivals(wait_for=2, timeout=9.0, clock=clock, staleness=Polynomial()), []
+    arrivals, found = Arrivals(), []
+    if some_late:
+        arrivals = Arrivals(wait_for=2, timeout=9.0, clock=clock, staleness=Polynomial())
     for at_a_time, nbytes in ((1000, 1 << 28), (3, 1 << 28), (1000, 2000), (1000, 0)):
         monkeypatch.setattr("fltoolkit.federated.rounds.AT_A_TIME", at_a_time)
         monkeypatch.setattr("fltoolkit.federated.rounds.MOST", nbytes)
@@ -614,6 +620,21 @@ def test_clients_in_turn_are_all_at_once(monkeypatch):
         weights = {name: tensor.tolist() for name, tensor in model.state_dict().items()}
         found.append((records, weights, sorted(channel.transfers)))
     assert all(each == found[0] for each in found)
+
+
+@pytest.mark.filterwarnings("ignore:client")
+def test_a_client_that_fails_is_left_out_of_a_sum_that_has_begun(monkeypatch):
+    ends = []
+    for most in (1 << 28, 0):
+        monkeypatch.setattr("fltoolkit.federated.rounds.MOST", most)
+        model = net()
+        (record,) = run(model, poisoned(), rounds=1)
+        ends.append((record["num_arrived"], record["num_failed"], model.state_dict()))
+    (*counts, whole), (*others, one_by_one) = ends
+    assert counts == others
+    assert counts[1] == 1
+    for name, tensor in whole.items():
+        torch.testing.assert_close(one_by_one[name], tensor, rtol=1e-5, atol=1e-7)
 
 
 def test_a_compiled_model_has_plain_names():
