@@ -563,7 +563,10 @@ def check_notebook(path: str | Path) -> list[str]:
         raise ImportError("checking a notebook needs: pip install nbclient nbformat") from error
     cells = [c for c in notebook["cells"] if isinstance(c, dict) and c.get("cell_type") in _TYPES]
     lost = not any(map(_id, cells))  # Colab saves an older format: then all cells are run
-    cells = [{**c, "id": _id(c) or _grade_id(c) or f"cell {n}"} for n, c in enumerate(cells)]
+    cells = [  # Jupyter saves a text as a list of lines
+        {**c, "source": text_of(c), "id": _id(c) or _grade_id(c) or f"cell {n}"}
+        for n, c in enumerate(cells)
+    ]
     wanted = [_id(cell) for cell in cells] if lost else about["cells"]
     kept = [cell for cell in cells if _id(cell) in wanted]
     own = [text_of(c) for c in cells if c["cell_type"] == "code" and c not in kept]
@@ -578,7 +581,14 @@ def check_notebook(path: str | Path) -> list[str]:
     client = NotebookClient(run, timeout=120, allow_errors=True, kernel_name="python3")
     client.execute(stderr=subprocess.DEVNULL)  # its kernel warns of what does not concern anybody
     problems = [problem for cell in run.cells for problem in _stopped(cell)]
-    return [*_misplaced(cells, wanted, kept), *problems]
+    digests = about.get("checks")
+    changed = [
+        f"cell {_id(c)!r} was changed, and is graded as it was released: put what you have added, "
+        "such as an import, into an answer"
+        for c in kept
+        if isinstance(digests, dict) and digests.get(_id(c), _digest(c)) != _digest(c)
+    ]
+    return [*_misplaced(cells, wanted, kept), *changed, *problems]
 
 
 _TYPES = ("code", "markdown", "raw")

@@ -463,8 +463,12 @@ def test_check_tells_a_student_what_is_missing(tmp_path):
     half = {"cell_type": "code", "id": "new", "source": "    # and the rest", "metadata": {}}
     half |= {"outputs": [], "execution_count": None}
     notebook["cells"].insert(notebook["cells"].index(cells["a5-top-k"]) + 1, half)
-    (tmp_path / "mine.ipynb").write_text(json.dumps(notebook))
+    nbformat = pytest.importorskip("nbformat")
+    setup = next(cell for name, cell in cells.items() if name.endswith("setup"))
+    setup["source"] = "import math\n" + setup["source"]
+    nbformat.write(nbformat.from_dict(notebook), tmp_path / "mine.ipynb")  # as Jupyter saves it
     said = "\n".join(assignment.check_notebook(tmp_path / "mine.ipynb"))
+    assert f"cell '{setup['id']}' was changed, and is graded as it was released" in said
     assert "'a5-cheaper' is missing" in said
     assert "'a5-memory' is not written yet" in said
     assert "The sign is lost" in said

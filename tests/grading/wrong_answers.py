@@ -381,4 +381,20 @@ IN_ANOTHER_TYPE = [
     for (answer, name), values in _IN_ANOTHER_TYPE.items()
     for value in values
 ]
-"""Right values in another type: what is written below the solution of an answer."""
+_STEP = """
+def split_step(bottom, top, x, y, lr):
+    up = bottom(x).detach().requires_grad_()
+    z = {output}
+    loss = nn.functional.cross_entropy(z, y)
+    down, *bobs = torch.autograd.grad(loss, [up, *top.parameters()])
+    alices = torch.autograd.grad(bottom(x), [*bottom.parameters()], down)
+    with torch.no_grad():
+        for p, g in zip([*bottom.parameters(), *top.parameters()], [*alices, *bobs]):
+            p -= lr * g
+    return loss.item(), up.detach(), down
+"""
+IN_ANOTHER_TYPE += [
+    ("a1-split-step", _STEP.format(output="top[1](top[0](up))")),  # the halves layer by layer
+    ("a1-split-step", _STEP.format(output="top(up) + 0 * top(up.detach())")),  # computed twice
+]
+"""Right values in another type, or in another way: what is written below a solution."""
