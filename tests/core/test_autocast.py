@@ -27,6 +27,7 @@ def split(model):
         yield evaluate([alice, bob], DATA.x_test, DATA.y_test)["accuracy"]
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("trained", [averaged, split])
 def test_a_run_under_autocast_is_the_same_with_the_cache_and_without(trained):
     def run(cached):

@@ -1,0 +1,61 @@
+"""Samples go to the model's device, and messages come from it: tried on one without any values.
+
+torch's device "meta" refuses to mix its tensors with others, as a GPU does. It holds no numbers, so
+where a number is read there is a 1, and messages are trees of zeros. On a GPU itself:
+`test_gpu_by_one_argument` in split/test_chain.py.
+"""
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+from fltoolkit import Batches, Channel, Local, Party, fedavg, train_split
+from fltoolkit.channel import Delivery
+
+X, Y = torch.ones(10, 4), torch.zeros(10, dtype=torch.int64)
+LOGITS = {"loss_fn": nn.CrossEntropyLoss()}
+
+
+class WithoutValues(Channel):
+    """Carries the shapes; ``devices`` are those from which messages came."""
+
+    def __init__(self):
+        super().__init__()
+        self.devices = []
+
+    def cross(self, link, tree):
+        self.devices += [(link.sender, value.device.type) for value in tree.values()]
+        return Delivery({name: torch.zeros(value.shape) for name, value in tree.items()}, b"")
+
+
+@pytest.fixture
+def channel(monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "item", lambda tensor: 1.0)
+    monkeypatch.setattr(torch.Tensor, "__float__", lambda tensor: 1.0)
+    monkeypatch.setattr(torch.Tensor, "__bool__", lambda tensor: True)
+    return WithoutValues()
+
+
+@pytest.mark.later  # the first operation on "meta" imports for seconds
+@pytest.mark.filterwarnings("ignore:for .* copying from a non-meta parameter")
+@pytest.mark.parametrize("data", [(X, Y), TensorDataset(X, Y)])
+def test_averaging_on_one_device(data, channel):
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)).to("meta")
+    local = Local(5, lr=0.1, epochs=1, **LOGITS)
+    (record,) = fedavg(model, {"ann": data}, channel, rounds=1, cohort=1, local=local)
+    assert record["num_arrived"] == 1
+    assert {*channel.devices} == {("server", "meta"), ("ann", "meta")}
+
+
+def test_a_part_on_a_device_beside_a_part_on_the_cpu(channel):
+    bottom, top = nn.Linear(4, 8), nn.Linear(8, 3)
+    alice = Party("alice", bottom.to("meta"), torch.optim.SGD(bottom.parameters(), lr=0.1))
+    bob = Party("bob", top, torch.optim.SGD(top.parameters(), lr=0.1), **LOGITS)
+    assert len(list(train_split([alice, bob], Batches(X, Y, 5, seed=0).epoch(0), channel))) == 2
+    assert {*channel.devices} == {("alice", "meta"), ("bob", "cpu")}
+
+
+def test_a_tensor_that_stays_elsewhere_is_refused_there():
+    with pytest.raises(RuntimeError, match="device"):
+        nn.Linear(4, 8).to("meta")(X)
