@@ -113,7 +113,8 @@ def _one_line(
         *_, (last, line) = walk_tb(traceback)
         if last.f_globals is shell.user_ns and isinstance(error, NameError):
             print(f"{error} (line {line} of its cell). Run the cells above first, from the top.")
-            print("If that does not help, the name is misspelled.")
+            word = f'A word as an answer needs quotes: "{error.name}".'
+            print(f"If that does not help, the name is misspelled. {word}")
         elif last.f_globals is shell.user_ns and cut_short():
             print(f"Line {line} of this cell finds no {error}. {cut_short()}")
             print("Let that cell run to its end, and then run this one again.")
