@@ -20,6 +20,7 @@
     nb06            answers of notebook 06
     nb06b           answers of the appendix of notebooks 05 and 06
     nb07            answers of notebook 07
+    nb07b           the question of notebook 07b
     nb08            answers of notebook 08
     nb09            answers of notebook 09
     nb10            answers of notebook 10

@@ -17,6 +17,7 @@ notebook = Notebook(
         "How many times as long?": AT_LEAST_0,
         "Methods more accurate than one sum?": Between(0, 10),
     },
+    file="07_",
 )
 bill, card, check, predict = notebook.bill, notebook.card, notebook.check, notebook.predict
 

@@ -15,8 +15,8 @@ from fltoolkit_course.quiz import quiz
 # about so many, guessing, reading and running, for somebody who works alone
 MINUTES = {
     "00": 15, "01": 45, "01b": 10, "02": 40, "02b": 40, "_gallery": 20, "03": 50, "03b": 50,
-    "04": 45, "05": 35, "06": 25, "06b": 30, "07": 45, "08": 50, "09": 45, "10": 30, "11": 45,
-    "12": 45, "13": 40, "14": 40,
+    "04": 45, "05": 35, "06": 25, "06b": 30, "07": 35, "07b": 10, "08": 50, "09": 45, "10": 30,
+    "11": 45, "12": 45, "13": 40, "14": 40,
 }  # fmt: skip
 NOTEBOOKS: list[Notebook] = [
     import_module(f"fltoolkit_course.nb{name}").notebook for name in MINUTES

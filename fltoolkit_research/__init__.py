@@ -27,7 +27,7 @@
     secrecy     a room: sums whose terms stay secret, and what they cost
     plots       a room: accuracy over bytes for a sweep, and a page about it
 
-Notebooks 07, 08 and 11 to 13 use these functions.
+Notebooks 07, 07b, 08 and 11 to 13 use these functions.
 """
 
 import lazy_loader as lazy

@@ -39,8 +39,8 @@ class Result(NamedTuple):
 
     experiment: Experiment
     history: History  # empty if the run failed
-    error: str  # the traceback of a run that failed, otherwise ""
-    seconds: float  # the time the run took
+    error: str = ""  # the traceback of a run that failed
+    seconds: float = 0.0  # the time the run took
     code: str = ""  # the version of fltoolkit that ran it; "" outside a store
 
 
