@@ -420,9 +420,11 @@ def _summary(master: Master, results: Sequence[Grade]) -> str:
             bar = f'<span class="bar" style="width:{width:.1f}em"></span> {count}'
             body.append(f"<tr><td>{label} points</td><td>{bar}</td></tr>")
         body.append("</table>")
-    looks = [r for r in results if r.status != "graded" or r.notes]
+    # how a platform names a file is no reason to look at it
+    why = {r.student: [n for n in r.notes if not n.startswith("handed in as ")] for r in results}
+    looks = [r for r in results if r.status != "graded" or why[r.student]]
     body.append("<h3>Worth a look</h3>")
-    body.append(_table((r.student, "; ".join([r.status, *r.notes])) for r in looks))
+    body.append(_table((r.student, "; ".join([r.status, *why[r.student]])) for r in looks))
     if pairs := alike(master, {result.student: result.answers for result in results}):
         body.append(
             "<h3>Answers that are alike</h3><p>These answers have more words in the same order "

@@ -411,6 +411,17 @@ def test_another_name_than_the_files_is_noted(graded):
         assert graded(Grade)[0].notes == ["handed in as 'a x.ipynb'"]
 
 
+def test_a_name_that_a_platform_gave_is_no_reason_to_look(tmp_path):
+    notes = {who: [f"handed in as '{who}_assignsubmission_file_'"] for who in ("Ana_1", "Ben_2")}
+    notes["Ben_2"] += ["worth a look: network"]
+    results = [Grade(who, notes=said) for who, said in notes.items()]
+    gradebook.write(master_of(1), results, tmp_path)
+    looks = (tmp_path / "summary.html").read_text().split("Worth a look")[1]
+    assert "Ben_2</td><td>graded; worth a look: network<" in looks
+    assert "Ana_1" not in looks
+    assert "handed in as 'Ana_1" in (tmp_path / "gradebook.csv").read_text()
+
+
 def test_grades_are_no_submission(graded):
     for out in ("in/grades", "in"):
         with pytest.raises(AssignmentError, match="give an --out outside it"):
