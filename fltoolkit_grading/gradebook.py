@@ -106,7 +106,9 @@ def write(master: Master, results: Sequence[Grade], out: str | Path) -> list[str
         for result in results:
             page = feedback(master, result)
             write_whole(out / "feedback" / f"{result.student}.html", page)
-            pages.writestr(zipfile.ZipInfo(_handed_back(result)), page)
+            name = _handed_back(result)
+            name = f"{result.student}.html" if name in pages.namelist() else name
+            pages.writestr(zipfile.ZipInfo(name), page)
     write_whole(out / "feedback.zip", archive.getvalue())
     write_whole(out / "summary.html", _summary(master, results))
     return unknown

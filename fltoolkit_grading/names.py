@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Container, Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fltoolkit_grading.master import AssignmentError
 
@@ -28,12 +28,12 @@ def find_submissions(folder: str | Path) -> dict[str, Path]:
     """Students' files by name: ``NAME.ipynb``, or nbgrader's ``NAME/**/*.ipynb``.
 
     Moodle's ``NAME_1234_assignsubmission_file_`` and Canvas's ``name_1234_56789_file.ipynb`` become
-    NAME_1234. Of several files from Canvas the last counts, of several notebooks in a folder the
-    newest, with a note; a zip stands for the newest notebook in it. Nothing that was handed in
-    is left out: a folder with no notebook or a picture is listed too, and gets a status that
-    says why it cannot be read. If two files could have the same name, a notebook
-    has priority, then a name that needs no change. If two names differ only in case or in letters
-    that look alike, both get an addition.
+    NAME_1234. Of several of one student the last notebook counts, or else a file before Moodle's
+    online text; of several notebooks in a folder the newest; with a note. A zip stands for the
+    newest notebook in it. No student who handed in is left out: a folder with no notebook or a
+    picture is listed too, and gets a status that says why it cannot be read. If two files could
+    have the same name, a notebook has priority, then a name that needs no change. If two names
+    differ only in case or in letters that look alike, both get an addition.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -45,7 +45,8 @@ def find_submissions(folder: str | Path) -> dict[str, Path]:
     folder = Path(folder)
     if not folder.is_dir():
         raise AssignmentError(f"{folder}: no such folder of submissions")
-    handed_in = []
+    handed_in: list[tuple[bool, bool, str, Path]] = []
+    best: dict[str, tuple[Any, Path]] = {}  # of each student that a platform names: rank, path
     for path in folder.iterdir():
         if path.name.startswith(_DROPPINGS):
             continue
@@ -59,12 +60,14 @@ def find_submissions(folder: str | Path) -> dict[str, Path]:
             other = notebook is None
             name = name[: notebook.start()] if notebook else Path(name).stem
         if found := platform(name):
-            handed_in.append((other, False, "_".join(found[1:3]), path))
+            who = "_".join(found[1:3])
+            rank = (not other, "_assignsubmission_online" not in name, found[3], time_of(path))
+            best[who] = max(best.get(who, (rank, path)), (rank, path))
         else:
             handed_in.append((other, _safe(name) != name, name, path))
+    handed_in += [(not rank[0], False, who, path) for who, (rank, path) in best.items()]
     if not handed_in:
         raise AssignmentError(f"{folder}: no submissions; expected NAME.ipynb or NAME/*.ipynb")
-    handed_in = _last_of_canvas(handed_in)
     alike = look_alikes(name for other, changed, name, _ in handed_in if not other and not changed)
     taken: dict[str, Path] = {}
     for other, changed, name, path in sorted(handed_in):
@@ -118,20 +121,6 @@ def platform(name: str) -> tuple[str, str, str, int] | None:
     return ("canvas", found[1], found[2], int(found[3])) if found else None
 
 
-def _last_of_canvas(
-    handed_in: list[tuple[bool, bool, str, Path]],
-) -> list[tuple[bool, bool, str, Path]]:
-    """Of several files of one student from Canvas the last notebook, or else the last file."""
-    last: dict[object, tuple[bool, bool, str, Path]] = {}
-    for entry in sorted(handed_in, key=lambda entry: (not entry[0], _attachment(entry[3]))):
-        last[entry[2] if _attachment(entry[3]) else entry] = entry
-    return list(last.values())
-
-
-def _attachment(path: Path) -> int:
-    return (platform(path.name) or ("", "", "", 0))[3]
-
-
 def handed_in_as(folder: str | Path, path: Path) -> str:
     """The name that a student or the LMS gave to the file, or to the folder around it."""
     name = unicodedata.normalize("NFC", path.relative_to(folder).parts[0])
@@ -145,16 +134,18 @@ def name_notes(folder: str | Path, found: Mapping[str, Path]) -> dict[str, list[
     names = {student: handed_in_as(folder, path) for student, path in found.items()}
     same, nearly = look_alikes(names.values()), look_alikes(names.values(), nearly=True)
     made = {path.name: platform(path.name) for path in folder.iterdir()}
-    on_canvas = {name: of[2] for name, of in made.items() if of and of[3]}
     notes: dict[str, list[str]] = {}
     for student, name in names.items():
         notes[student] = []
         entry = folder / found[student].relative_to(folder).parts[0]
         if entry.is_dir() and found[student] != entry and len(_notebooks_in(entry)) > 1:
             notes[student].append(f"several notebooks: graded the newest, {found[student].name!r}")
-        same_person = [n for n in on_canvas if on_canvas[n] == on_canvas.get(entry.name)]
+        own = made[entry.name] or ("",)
+        same_person = sorted(n for n, of in made.items() if of and of[:3] == own[:3])
         if len(same_person) > 1:
-            notes[student].append(f"{len(same_person)} files from Canvas: graded {entry.name!r}")
+            left = ", ".join(repr(name) for name in same_person if name != entry.name)
+            count = f"{len(same_person)} files from {own[0].title()}"
+            notes[student].append(f"{count}: graded {entry.name!r}, and not {left}")
         if name != student:
             notes[student].append(f"handed in as {entry.name!r}")
         for other in same[name]:

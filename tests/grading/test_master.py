@@ -914,6 +914,45 @@ def test_what_canvas_and_moodle_give_out_finds_its_way_back(tmp_path):
     assert "3 files from Canvas: graded 'clarkcem_90019_552310_1_splitnn.ipynb'" in str(notes)
 
 
+def test_an_online_text_of_moodle_is_no_second_student(tmp_path):
+    """Nor are two files without folders; who wrote only an online text is not lost."""
+    files = (
+        "Ben Berg_1202_assignsubmission_file_/1.ipynb",
+        "Ben Berg_1202_assignsubmission_onlinetext_/onlinetext.html",
+        "Cem Can_1203_assignsubmission_onlinetext_/onlinetext.html",
+        "Dan Dur_1204_assignsubmission_file_1.ipynb",
+        "Dan Dur_1204_assignsubmission_file_notes.pdf",
+    )
+    inside, out = tmp_path / "in", tmp_path / "out"
+    for name in files:
+        (inside / name).parent.mkdir(parents=True, exist_ok=True)
+        (inside / name).write_text("")
+    found = find_submissions(inside)
+    assert {who: path.name for who, path in found.items()} == {
+        "Ben_Berg_1202": "1.ipynb",
+        "Cem_Can_1203": "Cem Can_1203_assignsubmission_onlinetext_",
+        "Dan_Dur_1204": files[3],
+    }
+    ben = name_notes(inside, found)["Ben_Berg_1202"]
+    text = "'Ben Berg_1202_assignsubmission_onlinetext_'"
+    assert f"2 files from Moodle: graded {ben[1][13:]}, and not {text}" == ben[0]
+    out.mkdir()
+    (out / "times.csv").write_text(
+        'Identifier,Last modified (submission)\nParticipant 1202,"7 October 2026, 1:05 AM"\n'
+    )
+    late = "student,due,per day,grace minutes\n,2026-10-05 23:59,1,\n"
+    (out / "late.csv").write_text(late)
+    results = [Grade(who, handed_in=handed_in_as(inside, path)) for who, path in found.items()]
+    gradebook.write(master_of(1), results, out)
+    assert results[0].late == -2
+    (out / "late.csv").unlink()
+    results.append(Grade("twin", handed_in=results[0].handed_in))
+    gradebook.write(master_of(1), results, out)
+    with zipfile.ZipFile(out / "feedback.zip") as archive:
+        names = archive.namelist()
+    assert len(names) == len(set(names)) == 4
+
+
 def test_two_downloads_of_one_name_fit_nobody(fill):
     results = [Grade(f"kim_{n}", total=n, handed_in=f"kim ({n})") for n in (1, 2)]
     missing, unused, _ = fill("Student,SIS Login ID\nK,kim\n", results)
