@@ -190,12 +190,9 @@ def _grade(args: argparse.Namespace) -> int:
     say(f"wrote {args.out}/gradebook.csv, summary.html, feedback/")
     if any(task.manual for task in master.tasks):
         say(f"open questions: write points into {args.out}/by_hand.csv and run this again")
-    if unknown:
-        say(
-            f"! in by_hand.csv, changed.csv or late.csv of {args.out}, without a submission:",
-            *unknown,
-        )
-    return 0
+    for sentence in unknown:
+        say("!", sentence)
+    return int(bool(unknown))
 
 
 def _bar(

@@ -6,6 +6,7 @@ in any feedback. Not here: grading itself (grading.py).
 """
 
 import csv
+import difflib
 import html
 import io
 import json
@@ -84,7 +85,7 @@ def rows(master: Master, results: Iterable[Grade]) -> list[dict[str, Any]]:
 def write(master: Master, results: Sequence[Grade], out: str | Path) -> list[str]:
     """Write gradebook.csv and .json, feedback/ and its zip, summary.html, and by_hand.csv.
 
-    Returns the names in that sheet, in changed.csv or in late.csv that have no submission.
+    Returns a sentence on each name in that sheet, changed.csv or late.csv without a submission.
 
     >>> import tempfile
     >>> out = Path(tempfile.mkdtemp())
@@ -170,25 +171,49 @@ def add_manual(master: Master, results: Iterable[Grade], path: Path) -> list[str
 
     If the sheet does not exist it is made, with one row for each student and one empty column for
     each question. Filled cells are never overwritten, and additional columns are kept. Raises
-    ValueError for points below 0 or above the question's points. Returns the names that have points
-    but are not among ``results``.
+    ValueError for points below 0 or above the question's points, and for two rows of one student
+    that differ. Returns a sentence on each name that has points and no submission.
     """
     questions = [task for task in master.tasks if task.manual]
     if not questions:
         return []
     header, sheet, delimiter = _read_sheet(path)
     header += [task.id for task in questions if task.id not in header]
-    unknown = set(sheet)
+    whose, unknown = _found(path, list(sheet), results := list(results))
+    own: dict[str, list[dict[str, str]]] = {}  # a row by file name, one by full name
+    for name, who in whose.items():
+        own.setdefault(who, []).append(sheet[name])
     for result in results:
-        unknown.discard(result.student)
-        row = sheet.setdefault(result.student, {"student": result.student})
+        if result.student not in own:
+            own[result.student] = [sheet.setdefault(result.student, {"student": result.student})]
         for task in questions:
-            if given := (row.setdefault(task.id, "") or "").strip():
+            found = {(row.setdefault(task.id, "") or "").strip() for row in own[result.student]}
+            if len(found := found - {""}) > 1:
+                both = " and ".join(repr(row["student"]) for row in own[result.student])
+                raise ValueError(f"{path}: {both} are one student with different points")
+            for given in found:
                 where = f"{path}: {given!r} points for {result.student}"
                 result.points[task.id] = _points(given, task, where)
         result.total = sum(result.points.values())
     _write_csv(path, header, sheet.values(), delimiter)
-    return sorted(name for name in unknown if any(sheet[name].get(t.id) for t in questions))
+    return [unknown[n] for n in unknown if any(sheet[n].get(t.id) for t in questions)]
+
+
+def _found(
+    path: Path, names: Sequence[str], results: Iterable[Grade]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The student of each name in a file, found as in `fill_lms`; and a sentence on each other."""
+    made = {r.student: platform(r.handed_in) or ("", r.handed_in) for r in results}
+    found = {name: name for name in names if name in made}
+    lines = {n: [s, s.split("@")[0]] for n, s in enumerate(names) if s not in found}
+    whose, _ = match(lines, {who: [who, about[1]] for who, about in made.items()})
+    found |= {names[n]: who for who, n in whose.items()}
+    lost = {}
+    for name in sorted(set(names) - {*found, ""}):
+        near = difflib.get_close_matches(name, made, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        lost[name] = f"{path.name}: {name!r} has no submission{hint}"
+    return found, lost
 
 
 def overrule(master: Master, results: Iterable[Grade], path: Path) -> list[str]:
@@ -197,15 +222,18 @@ def overrule(master: Master, results: Iterable[Grade], path: Path) -> list[str]:
     Each line has a ``student``, a ``task`` (its id in the gradebook), the ``points`` and a
     ``reason``, which the student's feedback shows. With the task "late" the points, below 0, are
     taken off the total in place of what late.csv takes. The file is only read. Raises ValueError
-    for a line that cannot be right. Returns the names that are not among ``results``.
+    for a line that cannot be right. Returns a sentence on each name without a submission.
     """
     if not path.exists():
         return []
     tasks, there = {task.id: task for task in master.tasks}, {r.student: r for r in results}
     tasks[LATE] = Exercise(LATE, 1e9, True, LATE, "")
-    unknown = set()
-    for row in _read_csv(path, "student")[1]:
-        line = {name: _unplain(cell).strip() for name, cell in row.items()}
+    lines = [
+        {k: _unplain(v).strip() for k, v in row.items()} for row in _read_csv(path, "student")[1]
+    ]
+    names = list(dict.fromkeys(line["student"] for line in lines))
+    whose, unknown = _found(path, names, there.values())
+    for line in lines:
         who, name, given, reason = (
             line.get(k, "") for k in ("student", "task", "points", "reason")
         )
@@ -215,8 +243,7 @@ def overrule(master: Master, results: Iterable[Grade], path: Path) -> list[str]:
                 f"{where}, task {name!r}, reason {reason!r}: each line needs a task, one of "
                 f"{', '.join(tasks)}, and a reason, which the student will read"
             )
-        if who not in there:
-            unknown |= {who} - {""}
+        if (who := whose.get(who, "")) not in there:
             continue
         if name == LATE:
             there[who].late = -_points(given.removeprefix("-"), tasks[LATE], where)
@@ -225,7 +252,7 @@ def overrule(master: Master, results: Iterable[Grade], path: Path) -> list[str]:
             there[who].points[name] = _points(given, tasks[name], where)
         there[who].notes.append(f"changed by hand: {tasks[name].title}, {given} points ({reason})")
         there[who].total = _total(there[who])
-    return sorted(unknown)
+    return list(unknown.values())
 
 
 def _total(result: Grade) -> float:
@@ -240,7 +267,8 @@ def take_off_late(master: Master, results: Iterable[Grade], out: Path) -> list[s
     ``per day`` begun (1.5 points, or 10% of all points), and ``grace minutes`` that cost nothing. A
     line with a student replaces what is filled in it. The time is that in ``out/times.csv``, and
     otherwise that of the file, unless a platform named it: then the file has the time of the
-    download. Raises ValueError for what cannot be read. Returns names that are not in ``results``.
+    download. Raises ValueError for what cannot be read. Returns a sentence on each name without a
+    submission.
     """
     if not (path := out / "late.csv").exists():
         return []
@@ -251,10 +279,12 @@ def take_off_late(master: Master, results: Iterable[Grade], out: Path) -> list[s
     if not (everybody := rules.pop("", {})).get("due"):
         raise ValueError(f"{path}: the deadline is in a line without a student; there is none")
     known = _times(out / "times.csv", results := list(results))
+    whose, unknown = _found(path, list(rules), results)
+    rules = {who: rules[name] for name, who in whose.items()}
     for result in results:
         if result.status.startswith((AGAIN, UNREAD)):
             continue
-        own = {k: v for k, v in rules.pop(result.student, {}).items() if v}
+        own = {k: v for k, v in rules.get(result.student, {}).items() if v}
         due, rate, grace = _rule(everybody | own, master, path)
         made, came = platform(result.handed_in), known.get(result.student)
         if came is None and made is None:
@@ -269,7 +299,7 @@ def take_off_late(master: Master, results: Iterable[Grade], out: Path) -> list[s
             when = f"{came:%Y-%m-%d %H:%M}, due {due:%Y-%m-%d %H:%M}"
             result.notes.append(f"late: {when}, days begun: {days}, {result.late:g} points")
             result.total = _total(result)
-    return sorted(rules)
+    return list(unknown.values())
 
 
 def _rule(line: dict[str, str], master: Master, path: Path) -> tuple[datetime, float, timedelta]:
