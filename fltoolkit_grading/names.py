@@ -44,7 +44,8 @@ def find_submissions(folder: str | Path) -> dict[str, Path]:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise AssignmentError(f"{folder}: no such folder of submissions")
+        zipped = ": it is a file, unpack it first and give the folder" if folder.is_file() else ""
+        raise AssignmentError(f"{folder}: no such folder of submissions{zipped}")
     handed_in: list[tuple[bool, bool, str, Path]] = []
     best: dict[str, tuple[Any, Path]] = {}  # of each student that a platform names: rank, path
     for path in folder.iterdir():

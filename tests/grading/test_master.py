@@ -1217,6 +1217,12 @@ def test_the_newest_notebook_of_a_zip_is_read(tmp_path):
         assert read_submission(path)[0]["metadata"] == {"n": 2}
 
 
+def test_a_zip_of_all_submissions_is_to_be_unpacked_first(tmp_path):
+    path = zipped(tmp_path / "all.zip", {"Ana Arm_1234_assignsubmission_file_/a.ipynb": "{}"})
+    with pytest.raises(AssignmentError, match=r"all\.zip: no such folder .* unpack it first"):
+        find_submissions(path)
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
