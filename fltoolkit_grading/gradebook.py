@@ -381,18 +381,22 @@ def _points(given: str, task: Exercise, where: str) -> float:
 def feedback(master: Master, result: Grade) -> str:
     """One student's page in HTML: answers, output of open checks, points, hints.
 
-    >>> page = feedback(Master("demo", {"cells": []}, ""), Grade("<b>ana", total=3.0))
-    >>> "<h1>&lt;b&gt;ana: 3 points</h1>" in page  # HTML in a name is shown as text
+    >>> page = feedback(Master("demo", {"cells": []}, ""), Grade("<b>ana"))
+    >>> "<h1>&lt;b&gt;ana: 0 of 0 points</h1>" in page  # HTML in a name is shown as text
     True
     """
     tasks = {task.id: task for task in master.tasks}
-    head = html.escape(f"{result.student}: {result.total:g} points")
+    graded = not result.status.startswith((AGAIN, UNREAD))
+    most = sum(task.points for task in master.tasks)
+    points = f"{result.total:g} of {most:g} points" if graded or result.total else "not graded"
+    head = html.escape(f"{result.student}: {points}")
     lines = [f"Status: {result.status.split(' (code')[0]}."]  # the student may choose the code
     lines += [f"Note: {note}." for note in result.notes if note.startswith(_FOR_STUDENTS)]
     page = [f"<title>{head}</title>{_STYLE}<h1>{head}</h1>"]
     page += [f"<p>{html.escape(line)}</p>" for line in lines]
     cells = [(name, "answer") for name in result.answers if name.startswith(OWN)]
-    for name, kind in [*cells, *((c["id"], kind_of(c)) for c in release(master)["cells"])]:
+    cells += [(cell["id"], kind_of(cell)) for cell in release(master)["cells"]]
+    for name, kind in cells if graded else ():
         if kind in ("answer", "question"):
             answer = html.escape(result.answers.get(name, ""))
             page.append(f"<h3>{html.escape(name)}</h3><pre>{answer}</pre>")
@@ -407,8 +411,10 @@ def _verdict(task: Exercise, result: Grade) -> str:
     points = result.points.get(task.id)
     if points is None:
         return f"{task.title}: graded by hand, up to {task.points:g} points"
-    missed = f" {task.hint}" if points < task.points and task.hint else ""
     output = result.output.get(task.id, "")
+    # these two come from an answer that is missing, so there is nothing to give a hint on
+    hint = "" if output in ("NameError", "NotImplementedError") else task.hint
+    missed = f" {hint}" if points < task.points and hint else ""
     error = f" It stopped with {output}." if output and points < task.points else ""
     if points < task.points and (steps := result.missed.get(task.id)):
         missed = f" Not right: {'; '.join(steps)}.{missed}"

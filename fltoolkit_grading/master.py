@@ -46,6 +46,7 @@ BEFORE = "before-"  # the ids of added cells begin so
 # the module check_cell, without a name for it in the student's namespace
 CHECK_CELL = "__import__('fltoolkit_grading.check_cell').check_cell"
 STUB = "# Your code here"
+SET_UP = " (changes above the first answer are not graded: an import belongs into the answer)"
 MAX_NUMBERS = 1_000_000
 _SEED = re.compile(r"^SEED = \d+", re.MULTILINE)
 _REGION = re.compile(
@@ -449,14 +450,18 @@ def collect(master: Master, notebook: NotebookJSON | None, problem: str = "") ->
         f"a split answer? Code in a second cell after {name} is not run"
         for name in _split_answers(cells, found, master.ids("answer"))
     ]
-    answers = {}
+    answers, above = {}, SET_UP
     for name, ours in wanted.items():
+        above = "" if kind_of(ours) == "answer" else above
         given = found.get(name)
         if given is None or given.get("cell_type") != ours["cell_type"]:
             notes.append(f"missing cell: {name}")
             continue
         as_released = isinstance(checks, dict) and checks.get(name) == _digest(given)
-        notes += _notes_on(name, ours, given, as_released)
+        notes += (
+            note + above * note.startswith("edited check")
+            for note in _notes_on(name, ours, given, as_released)
+        )
         if kind_of(ours) in ("answer", "question"):
             text = text_of(given)
             answers[name] = text if len(text) <= MAX_ANSWER else ""

@@ -5,6 +5,7 @@ runs them where students' answers run.
 """
 
 import copy
+import html
 import json
 import os
 import re
@@ -938,7 +939,7 @@ def test_what_canvas_and_moodle_give_out_finds_its_way_back(tmp_path):
         gradebook.write(master_of(1), results, out)
         with zipfile.ZipFile(out / "feedback.zip") as archive:
             assert archive.namelist() == back[system]
-            assert f"{results[0].student}: 1 points" in archive.read(back[system][0]).decode()
+            assert f"{results[0].student}: 1 of 12 points" in archive.read(back[system][0]).decode()
         roster, column = tmp_path / "roster.csv", {"canvas": "A 1 (77)", "moodle": "Grade"}[system]
         roster.write_text(rosters[system])
         about = {"system": system, "column": column}
@@ -1030,6 +1031,35 @@ def test_feedback_is_inert_and_says_nothing_that_is_for_the_instructor():
     assert "the kernel ended" in page
     for word in ("worth a look", "tried", "handed in", "77", "<script>"):
         assert word not in page
+
+
+def test_feedback_gives_no_hint_where_there_is_no_answer():
+    task = master_of(1).tasks[0]
+    for output, hinted in (("NameError", False), ("NotImplementedError", False), ("", True)):
+        page = gradebook.feedback(
+            master_of(1), Grade("ana", {task.id: 0}, 9, output={task.id: output})
+        )
+        assert (task.hint in html.unescape(page)) is hinted
+        assert page.startswith("<title>ana: 9 of 12 points</title>")
+    nothing = Grade("ana", {task.id: 0}, status=f"{grading.UNREAD}: a folder with no notebook")
+    page = gradebook.feedback(master_of(1), nothing)
+    assert "<h1>ana: not graded</h1>" in page
+    assert "a folder with no notebook" in page
+    assert task.title not in page
+
+
+def test_who_imports_in_the_set_up_cell_learns_where_to():
+    notebook = assignment.release(master_of(1))
+    cells = {cell["id"]: cell for cell in notebook["cells"]}
+    for name in ("a1-setup", "a1-open-epoch-bill"):
+        cells[name]["source"] += "\nimport math"
+    setup, later = (
+        n for n in collect(master_of(1), notebook).notes if n.startswith("edited check")
+    )
+    assert setup.startswith("edited check, put back: a1-setup (changes above the first answer are")
+    assert later == "edited check, put back: a1-open-epoch-bill"
+    page = gradebook.feedback(master_of(1), Grade("ana", notes=[setup]))
+    assert "an import belongs into the answer" in page
 
 
 def test_answers_that_are_alike_are_pointed_out_with_care(tmp_path):
@@ -1180,7 +1210,7 @@ def test_a_check_that_changed_after_the_release_accuses_nobody():
             cell["source"] = text_of(cell) + "\n# clearer now"
     now = assignment.Master(master.name, changed, "")
     assert not [note for note in collect(now, before).notes if "edited check" in note]
-    check = next(cell for cell in before["cells"] if kind_of(cell) == "check")
+    check = [cell for cell in before["cells"] if kind_of(cell) == "check"][-1]
     check["source"] = "print('right')"
     assert [n for n in collect(now, before).notes if "edited" in n] == [
         f"edited check, put back: {check['id']}"
