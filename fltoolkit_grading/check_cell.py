@@ -56,27 +56,31 @@ def begin(space: dict[str, Any], answered: Iterable[str]) -> None:
 def define(source: str) -> None:
     """Run what a cell of the student's own defines: imports, functions, classes, constants.
 
-    Names of the answers are left out, and so are constants with the name of a master's.
+    Names of the answers are left out, and so are constants with the name of a master's. Of what is
+    not run, a line is printed if it would define something.
 
     >>> space = {}
     >>> begin(space, answered=["double"])
     >>> define("import math\\ndef half(x): return x / 2\\ndouble = half\\nBITS = 2**8\\nprint(1)")
+    line 3 was not run: double = half
     >>> sorted(name for name in space if name[0] != "_")
     ['BITS', 'half', 'math']
     """
-    for line in ast.parse(_plain(source)).body:
+    source = _plain(source)
+    for line in ast.parse(source).body:
         constant = isinstance(line, ast.Assign | ast.AnnAssign)
-        if not constant and not isinstance(line, _DEFINES):
-            continue
-        if constant and any(isinstance(part, ast.Call) for part in ast.walk(line)):
-            continue
-        code = compile(ast.Module([line], []), "<a cell of your own>", "exec")
-        stored = {step.argval for step in dis.get_instructions(code) if "STORE" in step.opname}
-        if not stored & (_state["answered"] | (_state["names"].keys() if constant else set())):
-            try:
+        calls = constant and any(isinstance(part, ast.Call) for part in ast.walk(line))
+        try:
+            code = compile(ast.Module([line], []), "<a cell of your own>", "exec")
+            stored = {step.argval for step in dis.get_instructions(code) if "STORE" in step.opname}
+            taken = stored & (_state["answered"] | (_state["names"].keys() if constant else set()))
+            if (constant or isinstance(line, _DEFINES)) and not calls and not taken:
                 exec(code, _state["space"])
-            except Exception as error:  # the other names are still defined
-                print(f"line {line.lineno} stopped with {type(error).__name__}: {error}")
+            elif stored:
+                text = source.split("\n")[line.lineno - 1].strip()
+                print(f"line {line.lineno} was not run: {text:.60}")
+        except Exception as error:  # the other names are still defined
+            print(f"line {line.lineno} stopped with {type(error).__name__}: {error}")
 
 
 _DEFINES = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

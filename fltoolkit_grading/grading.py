@@ -36,6 +36,7 @@ from typing import Any
 from fltoolkit_grading import fence
 from fltoolkit_grading.looks import suspicious
 from fltoolkit_grading.master import (
+    OWN,
     AssignmentError,
     Master,
     Submission,
@@ -56,6 +57,7 @@ TIME_UP = "the time was up"
 AGAIN = "not graded, run grade again"  # a status begins so if the student did not cause it
 UNREAD = "not graded, cannot be read"  # and so does this one
 UNFENCED = "graded without a fence"
+_NOT_RUN = re.compile(r"line \d{1,6} was not run: .{0,60}")  # check_cell.py prints this
 PATIENCE = 5  # real time per processor time, for code that sleeps
 START_SECONDS = 300.0  # real time in which a kernel must be ready; the student has no part in it
 
@@ -366,6 +368,9 @@ def grade_one(
                 result.points[task.id] = sum(given for (given, _), ok in steps if ok)
                 result.missed[task.id] = [what for (_, what), ok in steps if not ok]
     result.output = _shown(run, points, marks)
+    own = [text for name, text in result.output.items() if name.startswith(OWN)]
+    lines = [x for x in "\n".join(own).splitlines() if _NOT_RUN.fullmatch(x) and x.isprintable()]
+    result.notes += [f"cells of their own: {line.replace(';', ',')}" for line in lines[:5]]
     result.total = sum(result.points.values())
     result.status, result.memory, result.cpu_seconds = run.status, run.memory, run.cpu_seconds
     result.notes += run.notes + ([] if limits.fenced else [UNFENCED])

@@ -1100,7 +1100,11 @@ def test_a_helper_in_a_cell_of_their_own_costs_no_points(tmp_path):
     assert "cells of their own: only imports" in str(found.notes)
     assert lost(master, found.answers, 5) == set()
     said = play(assemble(master, found.answers, 5))
-    assert said["own cell 2"] == "line 8 stopped with NameError: name 'Unknown' is not defined\n"
+    assert said["own cell 2"].splitlines() == [
+        "line 6 was not run: epoch_bill = affordable_steps = None",
+        "line 7 was not run: SEED = 9",
+        "line 8 stopped with NameError: name 'Unknown' is not defined",
+    ]
     page = gradebook.feedback(
         master, Grade("ana", answers=found.answers, output=said | {"own cell 1": ""})
     )
@@ -1109,6 +1113,27 @@ def test_a_helper_in_a_cell_of_their_own_costs_no_points(tmp_path):
     (tmp_path / "mine.ipynb").write_text(json.dumps(notebook))
     problems = assignment.check_notebook(tmp_path / "mine.ipynb")
     assert not [p for p in problems if "own" not in p and "question" not in p]
+
+
+def test_a_line_of_their_own_that_was_not_run_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(grading, "PATIENCE", 50)
+    (tmp_path / "m.ipynb").write_text(json.dumps(small_master("print(double(SEED))")))
+    master, limits = load_master(tmp_path / "m.ipynb"), grading.Limits(fenced=False)
+    expected = grading.expected_outputs(master, [5], limits=limits)[5]
+    mine = assignment.release(master)
+    mine["cells"][0]["source"] = "def double(x):\n    return factor * x"
+    source = "class Size:\n    pass\nmessage = Size()  # 2; 3\nprint('a test')\nreturn\nfactor = 2"
+    forged = "class Loud:\n    print('line 1 was not run: \\x1b[31m')"
+    mine["cells"] += [
+        {"id": f"own{k}", "cell_type": "code", "source": x, "metadata": {}, "outputs": []}
+        for k, x in enumerate((source, forged))
+    ]
+    (tmp_path / "ana.ipynb").write_text(json.dumps(mine))
+    result = grading.grade_one("ana", tmp_path / "ana.ipynb", master, 5, expected, limits=limits)
+    assert result.points == {"hidden": 3}
+    named = "cells of their own: line 3 was not run: message = Size()  # 2, 3"
+    assert [n for n in result.notes if "not run:" in n] == [named]
+    assert f"Note: {named}." in gradebook.feedback(master, result)
 
 
 def test_nothing_is_shown_that_was_printed_after_a_hidden_check():
