@@ -208,10 +208,11 @@ def _found(
     lines = {n: [s, s.split("@")[0]] for n, s in enumerate(names) if s not in found}
     whose, _ = match(lines, {who: [who, about[1]] for who, about in made.items()})
     found |= {names[n]: who for who, n in whose.items()}
+    known = {text.lower(): who for who, about in made.items() for text in (who, about[1])}
     lost = {}
     for name in sorted(set(names) - {*found, ""}):
-        near = difflib.get_close_matches(name, made, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        near = difflib.get_close_matches(name.lower(), known, 1)
+        hint = f"; did you mean {known[near[0]]!r}?" if near else ""
         lost[name] = f"{path.name}: {name!r} has no submission{hint}"
     return found, lost
 

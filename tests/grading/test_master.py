@@ -695,14 +695,14 @@ def test_a_person_may_write_a_full_name(tmp_path, monkeypatch, capsys):
     sheet = tmp_path / "by_hand.csv"
     sheet.write_text(sheet.read_text() + "Lena Lutz,1\n")
     changed = "student,task,points,reason\nlena lutz,a1-step-weights,2,right\n"
-    (tmp_path / "changed.csv").write_text(f"{changed}Lena Lotz,a1-step-weights,2,right\n")
+    (tmp_path / "changed.csv").write_text(f"{changed}lea lotz,a1-step-weights,2,right\n")
     late = "student,due,per day,grace minutes\n,2999-10-05 23:59,1,\n"
     (tmp_path / "late.csv").write_text(f"{late}durrdavid,2026-10-05 23:59,,\n")
     times = "student,handed in\ndurrdavid,2026-10-06 23:00\nLena Lutz,2026-10-06 23:00\n"
     (tmp_path / "times.csv").write_text(times)
     assert assignment_cli.main(grade) == 1
     said = capsys.readouterr().out
-    assert "! changed.csv: 'Lena Lotz' has no submission; did you mean 'Lena_Lutz_1213'?" in said
+    assert "! changed.csv: 'lea lotz' has no submission; did you mean 'Lena_Lutz_1213'?" in said
     rows = json.loads((tmp_path / "gradebook.json").read_text())
     found = [(row["a1-step-weights"], row["late"], row["total"]) for row in rows]
     assert found == [(2, 0, 3), (3, -1, 2)]
