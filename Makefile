@@ -65,9 +65,8 @@ flower: .venv-flower/.ready  # FedAvg over Flower: tests, simulation, a deployme
 	@case "$(CURDIR)" in *" "*) echo "$(CURDIR): Ray starts no worker in a path with a space; clone into a path without one"; exit 2;; esac
 	PATH="$(CURDIR)/.venv-flower/bin:$$PATH" python examples/flower/compare.py --deployment --rounds 3
 
-nvflare: .venv-nvflare/.ready  # the meter for NVFlare: tests, and a job in its simulator
+nvflare: .venv-nvflare/.ready  # tests of the meter for NVFlare, in an environment of their own
 	.venv-nvflare/bin/pytest -q tests/engines/test_nvflare_meter.py
-	.venv-nvflare/bin/python examples/nvflare_meter/job.py 8
 
 intersection: .venv-intersection/.ready  # tests of private set intersection, in an environment of their own
 	.venv-intersection/bin/pytest -q tests/replications/test_intersection.py

@@ -3,6 +3,8 @@
     pip install fltoolkit nvflare
     python examples/nvflare_meter/job.py 8     # bits of a value; without: float32, only counted
 
+NVFlare 2.9 starts no process from an environment in a path with a space.
+
 What was added to a job that knew nothing of bytes ends with ``# meter``.
 """
 

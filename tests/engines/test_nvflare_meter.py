@@ -1,4 +1,4 @@
-"""The filters for NVFlare, over its own messages; `make nvflare` also runs a job of it."""
+"""The filters for NVFlare, over its own messages; examples/nvflare_meter has a job of it."""
 
 import pytest
 import torch
