@@ -185,7 +185,8 @@ def _grade(args: argparse.Namespace) -> int:
     points = {task.id: task.points for task in master.tasks}
     for result in results:
         maximum = sum(points[name] for name in result.points)
-        note = f"  {'; '.join(result.notes)}" if result.notes else ""
+        told = [note for note in result.notes if not note.startswith("handed in as ")]
+        note = f"  {'; '.join(told)}" if told else ""
         say(f"{result.student:20s}{result.total:6g} of {maximum:g}  {result.status}{note}")
     say(f"wrote {args.out}/gradebook.csv, summary.html, feedback/")
     if any(task.manual for task in master.tasks):

@@ -684,7 +684,14 @@ def test_a_person_may_write_a_full_name(tmp_path, monkeypatch, capsys):
 
     def graded(*_, **__):
         return [
-            Grade("Lena_Lutz_1213", {"a1-step-weights": 1.0}, 1.0, handed_in=moodle),
+            Grade(
+                "Lena_Lutz_1213",
+                {"a1-step-weights": 1.0},
+                1.0,
+                "graded",
+                [f"handed in as {moodle!r}"],
+                handed_in=moodle,
+            ),
             Grade("durrdavid_90017", {"a1-step-weights": 3.0}, 3.0, handed_in=canvas),
         ]
 
@@ -702,6 +709,7 @@ def test_a_person_may_write_a_full_name(tmp_path, monkeypatch, capsys):
     (tmp_path / "times.csv").write_text(times)
     assert assignment_cli.main(grade) == 1
     said = capsys.readouterr().out
+    assert "handed in as" not in said
     assert "! changed.csv: 'lea lotz' has no submission; did you mean 'Lena_Lutz_1213'?" in said
     rows = json.loads((tmp_path / "gradebook.json").read_text())
     found = [(row["a1-step-weights"], row["late"], row["total"]) for row in rows]
