@@ -218,7 +218,10 @@ def test_feedback_shows_no_hidden_check(batch, master):
     page = (batch.out / "feedback" / "endless.html").read_text()
     assert "0 of 3 points" in page
     assert "3 of 3 points" in page
-    assert "Do both halves move" in page  # the hint
+    hint = "Do both halves move"
+    assert hint not in page, "its answer defines nothing"
+    assert hint in (batch.out / "feedback" / "edited.html").read_text()
+    assert hint not in (batch.out / "feedback" / "stub.html").read_text()
     summary = (batch.out / "summary.html").read_text()
     assert "attacks" in summary
 
