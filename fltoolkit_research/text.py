@@ -23,10 +23,10 @@ HOMES = (
     *("fltoolkit.split.gates", "fltoolkit.federated.clock", "fltoolkit.federated.server"),
     "fltoolkit_research.federated.privacy",
     *("fltoolkit_research.data", "fltoolkit_research.models", "fltoolkit_research.secrecy"),
-    *("fltoolkit.models", "torch.nn.modules.loss", "torch.optim"),
+    *("fltoolkit.data.datasets", "fltoolkit.models", "torch.nn.modules.loss", "torch.optim"),
 )
 """Where the names in a text are looked up, in this order."""
-_CLASSES = set(HOMES) - {"fltoolkit.models", "fltoolkit_research.models"}  # no functions of these
+_CLASSES = {home for home in HOMES if not home.endswith((".datasets", "models"))}  # no functions
 
 
 def call_of(value: Any) -> partial[Any]:
@@ -95,7 +95,7 @@ def known(name: str, modules: Sequence[ModuleType] = ()) -> Any:
     """The class or function with this name in your own modules or in `HOMES`; None if none has it.
 
     Only what a module exports counts, not what it imports for itself; and of the package only
-    classes, and functions that make models.
+    classes, and functions that load data or make models.
     """
     homes: tuple[Any, ...] = (*modules, *HOMES)
     for home in homes if not name.startswith("_") else ():

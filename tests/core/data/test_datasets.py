@@ -58,13 +58,30 @@ def test_digits_are_those_of_scikit_learn_and_split_as_it_splits():
     parts = train_test_split(
         np.arange(1797), labels, test_size=360, stratify=labels, random_state=0
     )
-    for ours, theirs in zip(data._stratified(labels, 360), parts[:2], strict=True):
-        assert np.array_equal(ours, theirs)
     digits = load("digits")
     x = torch.from_numpy(pixels.reshape(-1, 1, 8, 8)[parts[0]] / 16).float()
     assert torch.equal(digits.x_train, (x - 0.3053) / 0.3761)
     assert digits.y_train.tolist() == labels[parts[0]].tolist()
     assert digits.y_test.tolist() == labels[parts[1]].tolist()
+
+
+def test_strangers_are_three_people_whom_nobody_trains_on():
+    known = load("digits")
+    images = {
+        tuple(row) for part in (known.x_train, known.x_test) for row in part.flatten(1).tolist()
+    }
+    tests = []
+    for seed in range(4):
+        digits = load("digits", strangers=seed)
+        x, y = digits.x_train, digits.y_train
+        assert len(digits.owners) == len(x) == len(y) == 1797 - len(digits.x_test)
+        assert len(digits.owners.unique()) == 11
+        rows = {tuple(row) for part in (x, digits.x_test) for row in part.flatten(1).tolist()}
+        assert rows == images
+        tests.append(digits.y_test.tolist())
+    assert tests[0] == load("digits", strangers=0).y_test.tolist() != tests[1]
+    with pytest.raises(ValueError, match='strangers=1: only "digits" says who wrote'):
+        load("mnist", strangers=1)
 
 
 def test_flat_shares_memory_and_keeps_the_rest():
