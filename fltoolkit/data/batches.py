@@ -24,7 +24,7 @@ class Batches:
     ``x`` may be a tuple with one tensor for each feature party; then row i of every tensor belongs
     to the same sample. Instead of tensors, numpy arrays and pandas tables may be given, and in
     place of x and y a torch `Dataset`: ``Batches(dataset, batch_size=32, seed=0)``. Its items are
-    read for each batch; what they draw at random comes from torch's generator.
+    read for each batch; what they draw from torch's generator follows from the seed.
 
     >>> batches = Batches(torch.arange(10), torch.arange(10), 4, seed=0)
     >>> [len(y) for x, y in batches.epoch(0)]
@@ -50,6 +50,7 @@ class Batches:
         generator(seed)  # a wrong seed raises its error here and not in the first epoch
         self.x, self.y, self.batch_size, self.seed = x, y, batch_size, seed
         self.num_samples = len(y)
+        self._draws = torch.Generator().manual_seed(seed).get_state()  # what items draw
 
     def __len__(self) -> int:
         return math.ceil(self.num_samples / self.batch_size)
@@ -69,7 +70,11 @@ class Batches:
         if isinstance(x, Tensor):
             return _pick(x, rows), _pick(self.y, rows)
         if x is self.y:
-            return rows_of(x, x, rows)
+            with torch.random.fork_rng(devices=[]):
+                torch.default_generator.set_state(self._draws)
+                batch = rows_of(x, x, rows)
+                self._draws = torch.default_generator.get_state()
+            return batch
         return tuple([_pick(part, rows) for part in x]), _pick(self.y, rows)
 
     def epochs(self, num_epochs: int) -> Iterator[tuple[Inputs, Tensor]]:

@@ -142,6 +142,8 @@ def check_batch(x: Any, y: Any) -> None:
                 f"a batch holds {name} of type {type(part).__name__}, not a tensor. "
                 "torch.as_tensor(...) makes one of an array"
             )
+    if not y.dim():
+        raise ValueError("a batch holds one sample: give DataLoader(dataset, batch_size=32)")
     if len(x) != len(y):
         raise ValueError(
             f"a batch holds features of {len(x)} samples and labels of {len(y)}: both need one "
@@ -151,7 +153,7 @@ def check_batch(x: Any, y: Any) -> None:
 
 def arriving(batches: Any) -> Iterator[Any]:
     """The batches one by one; warns at the end if there was none. TypeError: no batches at all."""
-    one = isinstance(batches, tuple) and any(isinstance(part, Tensor) for part in batches)
+    one = isinstance(batches, tuple) and any(hasattr(part, "shape") for part in batches)
     if one or not isinstance(batches, Iterable):
         raise TypeError(
             f"batches is a {type(batches).__name__}: give many (x, y), such as a DataLoader or "

@@ -225,6 +225,20 @@ def test_a_dataset_is_read_anew_in_each_epoch_by_the_seed_of_the_run():
     assert run(0) == read != run(1)
 
 
+def test_what_the_items_of_batches_draw_follows_from_the_seed():
+    def read(seed):
+        items, state = Cropped(), torch.get_rng_state()
+        list(Batches(items, batch_size=4, seed=seed).epochs(3))
+        assert torch.equal(state, torch.get_rng_state())
+        return items.read
+
+    torch.manual_seed(1)
+    first = read(0)
+    torch.manual_seed(2)
+    assert read(0) == first != read(1)
+    assert len({shift for k, shift in first if k == 0}) > 1
+
+
 def test_batches_and_evaluate_take_a_dataset():
     items, tensors = Batches(TensorDataset(X, Y), batch_size=4, seed=0), Batches(X, Y, 4, seed=0)
     for (x, y), (a, b) in zip(items.epochs(2), tensors.epochs(2), strict=True):

@@ -247,6 +247,7 @@ def test_a_training_without_a_batch_says_so(training):
         ((X, X), Y, TypeError, "features of type tuple"),
         (X, [0, 1], TypeError, "labels of type list"),
         (X, Y[:7], ValueError, "features of 8 samples and labels of 7"),
+        (X[0], Y[0], ValueError, "one sample: give DataLoader"),
     ],
 )
 def test_batches_are_tensors_of_one_length(x, y, error, match):
@@ -276,7 +277,12 @@ def test_gpu_by_one_argument():
 
 def test_what_is_no_row_of_batches_is_named_with_the_way_out():
     x, y = torch.ones(8, 2), torch.zeros(8, dtype=torch.long)
-    for given in ((x, y), Batches(x, y, 4, seed=0), torch.utils.data.TensorDataset(x, y)):
+    for given in (
+        (x, y),
+        (x.numpy(), y.numpy()),
+        Batches(x, y, 4, seed=0),
+        torch.utils.data.TensorDataset(x, y),
+    ):
         with pytest.raises(TypeError, match=rf"{type(given).__name__}: give many .* DataLoader"):
             next(arriving(given))
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=4)
