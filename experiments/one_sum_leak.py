@@ -9,7 +9,7 @@ image, z (P + r I)^-1 z: an image in the sum lies in the directions that the sum
 also has parts in other directions. Members are the owner's training images (or all training
 images), others the test images. 0.5 is a guess, 1 is certainty.
 
-Not here: reconstruction of images, and attacks on differences of two sums.
+Not here: reconstruction of images.
 """
 
 import argparse
@@ -61,14 +61,15 @@ def messages(seed: int) -> Iterator[tuple[str, Tensor, Tensor, Tensor]]:
         }
         yield f"the sum of ten owners, {form}", _square(total), features(x), others
     scaled = {n: {k: v * (NUM_CLIENTS / len(y)) for k, v in t.items()} for n, t in terms.items()}
-    secret = PlainSum(Pipeline(SharedRotation(), Grid(10, 4.0)))  # its sum is that of `SecureSum`
-    mean = secret.collect(Channel(), "server", scaled, [])
-    yield (
-        "the sum of ten owners, 10 bits, as under a secure sum",
-        _square(mean),
-        features(x),
-        others,
-    )
+    words, grid = "10 bits, as under a secure sum", Pipeline(SharedRotation(), Grid(10, 4.0))
+    first, second = PlainSum(grid), PlainSum(grid, seed=1)  # their sums are those of `SecureSum`
+    products = _square(first.collect(Channel(), "server", scaled, []))
+    yield f"the sum of ten owners, {words}", products, features(x), others
+    nine = {name: scaled[name] for name in scaled if name != "client_0"}
+    left = _square(second.collect(Channel(), "server", nine, []))
+    newcomer = NUM_CLIENTS * products - (NUM_CLIENTS - 1) * left
+    member = features(x[rows[0]])
+    yield f"the sum of ten owners minus that of nine of them, {words}", newcomer, member, others
 
 
 def _square(tree: Tree) -> Tensor:
