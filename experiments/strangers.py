@@ -38,7 +38,7 @@ from experiments.runs import (
     sweep,
 )
 from experiments.tables import markdown
-from fltoolkit.data.datasets import DIGITS, WRITERS_END, Samples, standardize
+from fltoolkit.data.datasets import DIGITS, WRITERS_END, Samples, load, standardize
 from fltoolkit.data.partitions import generator
 from fltoolkit_research import Experiment, run
 
@@ -54,23 +54,15 @@ ROWS = (
 )
 
 
-def digits_by_writer(draw: int = 0, *, unseen: bool = True, num_test: int = 3) -> Samples:
-    """The digits of 14 people; those of ``num_test`` of them, drawn at random, are the test.
-
-    With ``unseen=False`` the test images are drawn from all people, as many as in the test on
-    strangers of the same ``draw``: for a comparison. ``owners`` of the training images are numbers
-    from 0 to 13.
-    """
+def acquaintances(draw: int) -> Samples:
+    """As many test images as in the test on strangers of the same draw, but from all people."""
     with np.load(DIGITS) as file:  # writer by writer
         pixels, y = file["pixels"], torch.from_numpy(file["labels"].astype(np.int64))
     x = standardize(pixels.reshape(-1, 1, 8, 8) / np.float32(16), "digits")
-    owners = torch.bucketize(torch.arange(len(y)), torch.tensor(WRITERS_END), right=True)
-    random = generator(draw)
-    strangers = random.choice(len(WRITERS_END), num_test, replace=False)
-    test = torch.isin(owners, torch.from_numpy(strangers))
-    if not unseen:
-        test = test[torch.from_numpy(random.permutation(len(test)))]
-    return Samples(x[~test], y[~test], x[test], y[test], 10, "digits", owners=owners[~test])
+    random, writers = generator(draw), np.searchsorted(WRITERS_END, np.arange(len(y)), side="right")
+    strangers = random.choice(len(WRITERS_END), 3, replace=False)  # as `load` draws them
+    test = torch.from_numpy(np.isin(writers, strangers)[random.permutation(len(y))])
+    return Samples(x[~test], y[~test], x[test], y[test], 10, "digits")
 
 
 @dataclass(frozen=True)
@@ -93,7 +85,7 @@ class Setting:
 
 def drawn(name: str, unseen: bool, draw: int) -> Experiment:
     """The experiment of one draw of writers."""
-    data = partial(digits_by_writer, draw=draw, unseen=unseen)
+    data = partial(load, "digits", strangers=draw) if unseen else partial(acquaintances, draw)
     return replace(by_name("digits", "IID")[name], data=data, seed=draw)
 
 

@@ -66,10 +66,7 @@ from fltoolkit_research.text import modules_of
 ROOT = Path(__file__).parents[1]
 EXPLORE = ROOT / "docs" / "explore"
 TENSORS = Path(__file__).with_name("explore_tensors.json")
-NUM_TEST = {
-    "digits": 360,
-    "mnist": 10_000,
-}  # test samples: accuracies are multiples of one in so many
+NUM_TEST = 10_000  # accuracies are stored as so many right of these: hundredths of a point
 PARTITION_WORDS = {"IID": "IID: all alike", "non-IID": "non-IID: Dirichlet(0.3)"}
 
 NULL_ROW = "null"
@@ -93,11 +90,6 @@ def whole(nbytes: float) -> int | None:
     return round(nbytes) if math.isfinite(nbytes) else None
 
 
-def thousandths(number: float) -> float:
-    """Three digits behind the point, and no point where they are zeros."""
-    return int(number) if number == int(number) else round(number, 3)
-
-
 # ------------------------------------------------------------------------------- the one plot
 
 
@@ -105,28 +97,28 @@ PASSES = "A round of a null row is one pass over its samples."
 
 
 @cache
-def the_one_plot() -> dict[str, Any]:
-    """Every run of `experiments.pareto`, by task and method."""
-    parts = pareto_report.parts_of(pareto_report.read_kept())
+def the_one_plot(*tasks: str) -> dict[str, Any]:
+    """Every run of `experiments.pareto`, by task and method; of these tasks, or of its tables."""
+    parts = pareto_report.parts_of(pareto_report.read_kept(), tasks or ("mnist", "digits"))
     return {
         "tasks": [
             {
                 "data": data,
                 "partition": words,
                 "partition_words": PARTITION_WORDS[words],
-                "num_test": NUM_TEST[data],
-                "target": pareto_report.TARGETS[data],
-                "data_nbytes": data_nbytes(data),
+                "num_test": NUM_TEST,
+                "target": pareto_report.TARGETS[pareto.TASKS[data].data],
+                "data_nbytes": data_nbytes(pareto.TASKS[data].data),
                 "settings": f"{pareto_report.settings_of(data, results)} Ten clients, one small "
                 f"network (784 or 64 to 128 to 640 to 10), plain SGD. {PASSES}",
-                "methods": methods_of(results, NUM_TEST[data]),
+                "methods": methods_of(results),
             }
             for (data, words), results in parts.items()
         ]
     }
 
 
-def methods_of(results: Sequence[Any], num_test: int) -> list[dict[str, Any]]:
+def methods_of(results: Sequence[Any]) -> list[dict[str, Any]]:
     """Methods with their runs; without those that train nothing, which are far below a figure."""
     methods: dict[str, dict[str, Any]] = {}
     for result in results:
@@ -142,7 +134,7 @@ def methods_of(results: Sequence[Any], num_test: int) -> list[dict[str, Any]]:
             "code": code(e),
             "runs": [],
         }
-        methods.setdefault(e.name, method)["runs"].append(one_run(result, num_test))
+        methods.setdefault(e.name, method)["runs"].append(one_run(result))
     return [packed(method) for method in methods.values()]
 
 
@@ -166,17 +158,14 @@ def whole_mean(sizes: Sequence[int | None]) -> int | None:
     return round(mean(known)) if len(known) == len(sizes) else None
 
 
-def one_run(result: Any, num_test: int) -> dict[str, Any]:
+def one_run(result: Any) -> dict[str, Any]:
     """What a run brought and cost. ``curve`` holds [bytes, correct test samples] pairs.
 
-    The mean of several owners need be no whole number of samples. Who sends all data computes
+    Who sends all data computes
     nothing; what owners compute alone is not known.
     """
     last = result.history[-1]
-    if pareto_report.is_null(result):
-        curve = [[r["nbytes"], thousandths(r["accuracy"] * num_test)] for r in result.history]
-    else:
-        curve = [[r["nbytes"], correct(r["accuracy"], num_test)] for r in result.history]
+    curve = [[r["nbytes"], round(r["accuracy"] * NUM_TEST)] for r in result.history]
     return {
         "seed": result.experiment.seed,
         "nbytes": last["nbytes"],
@@ -193,14 +182,6 @@ def one_run(result: Any, num_test: int) -> dict[str, Any]:
     }
 
 
-def correct(accuracy: float, num_test: int) -> int:
-    """How many test samples were right; raises ValueError where that is no whole number."""
-    found = round(accuracy * num_test)
-    if abs(found / num_test - accuracy) > 1e-9:
-        raise ValueError(f"accuracy={accuracy}: no multiple of 1/{num_test}; correct NUM_TEST")
-    return found
-
-
 def code(experiment: Experiment) -> str:
     """Python that runs an experiment, with what is said by default left out of its codecs.
 
@@ -215,6 +196,7 @@ def code(experiment: Experiment) -> str:
     own = sorted(modules_of(experiment.codecs) | modules_of(experiment.settings))
     if Experiment.from_dict(values, pareto_report.MODULES).key != experiment.key:
         raise ValueError(f"{experiment.title}: its short form is another experiment: {values}")
+    values = {k: v.replace("'", "`") if k == "data" else v for k, v in values.items()}  # in a text
     lines, null = [], experiment.protocol.name in NULL_MODELS and not own
     for key, value in values.items():
         name = f"{key!r}: " if own else f"{key}="
@@ -228,14 +210,22 @@ def code(experiment: Experiment) -> str:
     if own:
         imports = "".join(f"import {each}\n" for each in own)
         return (
-            f"{imports}from fltoolkit_research import Experiment, run\n\n"
-            f"experiment = Experiment.from_dict({{\n{''.join(lines)}}}, "
-            f"modules=[{', '.join(own)}])\nprint(run(experiment)[-1])\n"
-        ).replace("'", '"')
+            (
+                f"{imports}from fltoolkit_research import Experiment, run\n\n"
+                f"experiment = Experiment.from_dict({{\n{''.join(lines)}}}, "
+                f"modules=[{', '.join(own)}])\nprint(run(experiment)[-1])\n"
+            )
+            .replace("'", '"')
+            .replace("`", "'")
+        )
     return (
-        f"from fltoolkit_research import {'NULL_MODELS, ' if null else ''}Experiment, run\n\n"
-        f"experiment = Experiment(\n{''.join(lines)})\nprint(run(experiment)[-1])\n"
-    ).replace("'", '"')
+        (
+            f"from fltoolkit_research import {'NULL_MODELS, ' if null else ''}Experiment, run\n\n"
+            f"experiment = Experiment(\n{''.join(lines)})\nprint(run(experiment)[-1])\n"
+        )
+        .replace("'", '"')
+        .replace("`", "'")
+    )
 
 
 def short(text: str) -> str:
@@ -278,7 +268,7 @@ def rounds_of_averaging() -> dict[str, Any]:
                 "data": "fedavg",
                 "partition": partition,
                 "partition_words": words,
-                "num_test": NUM_TEST["mnist"],
+                "num_test": NUM_TEST,
                 "target": 0.97,
                 "data_nbytes": data_nbytes("mnist"),
                 "settings": f"2NN (784 to 200 to 200 to 10). {effort_of_rounds(mine)} {PASSES}",
@@ -294,7 +284,7 @@ def rounds_of_averaging() -> dict[str, Any]:
                     )
                     for setting, found in mine
                 ]
-                + methods_of(fedavg_null.results(null_part), NUM_TEST["mnist"]),
+                + methods_of(fedavg_null.results(null_part)),
             }
         )
     return {"tasks": tasks}
@@ -311,7 +301,7 @@ def one_averaging(run: Mapping[str, Any]) -> dict[str, Any]:
         "waits": 2 * len(run["curve"]),  # clients side by side: the model down, the updates up
         "rounds": len(run["curve"]),
         "value": run["accuracy"],
-        "curve": [[u + d, correct(a, NUM_TEST["mnist"])] for u, d, a in run["curve"]],
+        "curve": [[u + d, round(a * NUM_TEST)] for u, d, a in run["curve"]],
         "ledger": ledger({"model": ("down", down), "update": ("up", up)}),
     }
 
@@ -803,8 +793,7 @@ def digits() -> dict[str, Any]:
                 for m in task["methods"]
                 if m["name"] in STORED_BESIDE
             ]
-            for task in the_one_plot()["tasks"]
-            if task["data"] == "digits"
+            for task in the_one_plot(pareto.KNOWN)["tasks"]  # the page has that split
         },
     }
 

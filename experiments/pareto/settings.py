@@ -25,6 +25,7 @@ from experiments.replications.distill import distilled, prototypes
 from experiments.replications.jpeg import Jpeg
 from experiments.replications.shrink import Shrink
 from fltoolkit.codecs import Codec, ErrorFeedback, Float8, Only, Pipeline, Quantize, TopK
+from fltoolkit.data import load
 from fltoolkit.split import AlwaysA, BudgetGate, FreezeAfter, LossGate, Periodic
 from fltoolkit_research import Experiment, num_steps
 from fltoolkit_research.codecs import (
@@ -70,9 +71,14 @@ class Task:
     sums: tuple[int, int, int]  # one sum: filters of two sizes, and the side of a filter
     solved: int  # filters of a receiver of the data that solves for its last layer
     secret: tuple[int, int, float]  # under a secure sum: filters, bits, the largest value
+    strangers: bool  # whether each seed draws three writers, and only the test has their images
     longer: int  # rounds of a receiver of all data that trains as long as it likes
     split: Mapping[str, Any] = field(default_factory=dict)  # lr and batch size
     federated: Mapping[str, Any] = field(default_factory=dict)
+
+    def source(self, seed: int) -> Any:
+        """The data of a run, by a name or a call."""
+        return partial(load, self.data, strangers=seed) if self.strangers else self.data
 
 
 TASKS = {
@@ -88,6 +94,7 @@ TASKS = {
         sums=(14, 28, 5),
         solved=200,
         secret=(28, 10, 4.0),
+        strangers=True,
         longer=60,
         split={"lr": 0.05, "batch_size": 32},
         federated={"lr": 0.1, "batch_size": 10},
@@ -103,12 +110,16 @@ TASKS = {
         sums=(56, 114, 9),
         solved=114,
         secret=(56, 12, 8.0),
+        strangers=False,  # its test images are by other people anyway
         longer=20,
         handed_on=HANDED_ON,  # three messages a link: differences are too large for 3 bits
         split={"lr": 0.05, "batch_size": 64},
         federated={"lr": 0.1, "batch_size": 32},
     ),
 }
+KNOWN = "digits_known_writers"
+TASKS[KNOWN] = replace(TASKS["digits"], strangers=False)
+"""The split of `load("digits")`: the test images are by people whom the training knows."""
 FLOAT8 = {"activations": Pipeline(Float8()), "gradients": Pipeline(Float8()), **HANDED_ON}
 FOUR_BITS = {
     "activations": Pipeline(Quantize(4), ContextEntropy()),
@@ -300,13 +311,24 @@ def by_name(data: str, words: str) -> dict[str, Experiment]:
     return {**found, ALONE: replace(one, settings={"owner": "all"}, name=ALONE)}
 
 
+def task_of(experiment: Experiment) -> str:
+    """The name in `TASKS` of an experiment's data."""
+    data = experiment.data
+    return "digits" if isinstance(data, partial) else KNOWN if data == "digits" else str(data)
+
+
 def experiments(
     data: str, seeds: Iterable[int], words: Iterable[str] = PARTITIONS
 ) -> list[Experiment]:
     """The whole sweep: IID first, seed by seed."""
     seeds = list(seeds)
     return [
-        replace(experiment, seed=seed, name=f"{experiment.name} ({word})")
+        replace(
+            experiment,
+            seed=seed,
+            data=TASKS[data].source(seed),
+            name=f"{experiment.name} ({word})",
+        )
         for word in words
         for seed in seeds
         for experiment in (

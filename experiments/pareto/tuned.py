@@ -7,7 +7,8 @@
 
 Every method gets the same trials: the rate of its table times each of a few factors, on seeds that
 no other run has. A trial tests on a fifth of the training samples, which it does not train on. The
-results are on the test samples, with seeds that neither a trial nor another table has. Each
+results are on the test samples, with seeds that neither a trial nor another table has; of digits a
+seed draws whose images the test has. Each
 finished run is a line of JSON and is not run again. Not here: the methods (settings.py).
 """
 
@@ -34,8 +35,9 @@ from experiments.pareto.settings import (
     ALONE_PREFIX,
     BASELINE_FEDERATED,
     BASELINE_SPLIT,
-    SAMPLES,
+    TASKS,
     experiments,
+    task_of,
 )
 from experiments.runs import (
     STORED,
@@ -101,7 +103,8 @@ class Row:
 
 @cache  # reading the texts of thousands of settings takes seconds
 def _at(row: Row, seed: int) -> Experiment:
-    found = replace(with_rate(row.experiment, row.factor), seed=seed)
+    source = TASKS[task_of(row.experiment)].source(seed)
+    found = replace(with_rate(row.experiment, row.factor), seed=seed, data=source)
     return without_entropy(trial(found) if row.choosing else found)
 
 
@@ -238,7 +241,7 @@ def parts(data: str, stored: Mapping[str, Result]) -> Parts:
     """
     sent, found = dict[str, list[int]](), dict[str, list[research.Result]]()
     for r in read_kept():
-        if r.experiment.data == data:
+        if task_of(r.experiment) == data:
             sent.setdefault(r.experiment.name, []).append(int(r.history[-1]["nbytes"]))
     for row, seed in results(data, stored):
         name = row.experiment.name
@@ -277,14 +280,14 @@ def scores_of(data: str, part: str, stored: Mapping[str, Result]) -> dict[str, S
 
 def words_of(data: str, scores: Mapping[str, Scores]) -> str:
     """With which trials the rates were chosen, and how often which of them was best."""
-    plan, held = PLANS[data], round(HELD_OUT * SAMPLES[data])
+    plan = PLANS[data]
     won = Counter(best(each) for each in scores.values())
     return (
         f"Trials: for each method {listed(plan.factors)} times the learning rate of its table "
         f"above, seed{'s' * (len(plan.trial_seeds) > 1)} {listed(plan.trial_seeds)}, tested on "
-        f"{held:,} held-out training samples. The best, in bold, for so many of {len(scores)} "
-        f"methods: {', '.join(f'{won[f]} at {f:g} times' for f in plan.factors)}. Where accuracies "
-        "are equal, the loss decides."
+        "a fifth of the training samples, held out. The best, in bold, for so many of "
+        f"{len(scores)} methods: {', '.join(f'{won[f]} at {f:g} times' for f in plan.factors)}. "
+        "Where accuracies are equal, the loss decides."
     )
 
 
