@@ -16,6 +16,7 @@ notebook = Notebook(
         "FedAvg's bytes over FedPAQ's?": AT_LEAST_0,
         "How many times as long?": AT_LEAST_0,
         "Methods more accurate than one sum?": Between(0, 10),
+        "Points lost on strangers?": Between(-100, 100),
     },
     file="07_",
 )
