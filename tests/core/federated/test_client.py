@@ -357,13 +357,6 @@ def test_the_seed_decides_batches_and_masks_and_nothing_else_does():
 # ------------------------------------------------------------------------------- what goes wrong
 
 
-def test_nan_is_an_error():
-    module, (x, y) = net("MLP"), samples(22)
-    x[3, 2] = math.nan
-    with pytest.raises(FloatingPointError, match=r"the local loss is nan.*lower lr"):
-        local_update(module, start_of(module), x, y, Local(**HOW), seed=0)
-
-
 def test_a_last_step_into_infinity_is_an_error():
     """The loss before the only step is finite, its gradient at 0 is not."""
     module, start = nn.Linear(1, 1, bias=False), {"weight": torch.zeros(1, 1)}
@@ -402,24 +395,15 @@ def test_what_does_not_fit_is_refused(train):
         train(module, start, x, y, Local(**HOW), seed=-1)
     with pytest.raises(ValueError, match="no parameter that learns"):
         train(module.requires_grad_(False), start, x, y, Local(**HOW), seed=0)
-
-
-@pytest.mark.parametrize("train", [local_update, one_of_two])
-def test_targets_that_would_be_broadcast_are_refused(train):
-    """Output [n, 1] against targets [n]: torch would compare each with each."""
-    local = Local(batch_size=4, lr=0.1, epochs=1, loss_fn=mse_loss)
-    module, x, y = ROW(nn.Linear(6, 1)), torch.randn(9, 6), torch.randn(9)
-    begin = {name: tensor.clone() for name, tensor in module.state_dict().items()}
-    with pytest.raises(ValueError, match=r"outputs \[4, 1\] and targets \[4\] would be broadcast"):
-        train(module, begin, x, y, local, seed=0)
+    one, square = ROW(nn.Linear(6, 1)), Local(None, lr=0.1, epochs=1, loss_fn=mse_loss)
+    with pytest.raises(ValueError, match=r"outputs \[5, 1\] and targets \[5\] would be broadcast"):
+        train(one, one.state_dict(), x, y.float(), square, seed=0)
 
 
 def test_lists_must_agree():
     module, start = net("MLP"), start_of(net("MLP"))
     with pytest.raises(ValueError, match="argument 2 is longer"):
         local_updates(module, [start], [samples(3)] * 2, Local(**HOW), seeds=[0, 1])
-    with pytest.raises(ValueError, match="5 samples and 4 labels"):
-        local_updates(module, [start], [(samples(5)[0], samples(4)[1])], Local(**HOW), seeds=[0])
     with pytest.raises(ValueError, match="chunk=0"):
         local_updates(module, [start], [samples(3)], Local(**HOW), seeds=[0], chunk=0)
     assert local_updates(module, [], [], Local(**HOW), seeds=[]) == []
@@ -473,14 +457,9 @@ def test_clipping_makes_a_step_as_long_as_said(train):
     assert lengths[1] == pytest.approx(0.5e-3, rel=1e-3)
 
 
-def test_bad_schedules_and_norms_are_refused():
-    sgd = {"batch_size": 4, "steps": 1, "optimizer": lambda params: torch.optim.SGD(params, lr=0.1)}
-    for norm in (0, -1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="clip_norm"):
-            Local(**sgd, clip_norm=norm)
-    with pytest.raises(ValueError, match="plain SGD keeps no state and no count of its steps"):
-        Local(4, steps=1, lr=0.1, schedule=lambda step: 1.0)
+def test_a_schedule_that_turns_negative_is_refused():
     module, (x, y) = net("MLP"), samples(12)
-    later = Local(**sgd | {"steps": 3}, schedule=lambda step: 1.0 - step)
+    sgd = partial(torch.optim.SGD, lr=0.1)
+    later = Local(4, optimizer=sgd, steps=3, schedule=lambda step: 1.0 - step)
     with pytest.raises(ValueError, match=r"schedule\(2\)=-1"):
         local_update(module, start_of(module), x, y, later, seed=0)

@@ -9,14 +9,12 @@ from fltoolkit.federated import (
     Backlog,
     Constant,
     Drop,
-    Even,
     Hinge,
     LogNormal,
     Polynomial,
     ReceivedUpdate,
     Scripted,
 )
-from fltoolkit.federated.clock import takes, weight_of
 
 CLIENTS = [f"client{k}" for k in range(400)]
 
@@ -62,13 +60,10 @@ def test_staleness_weights_by_hand():
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
-        (lambda: takes(Even(math.nan), "a", 0), "gives nan for 'a' in round 0"),
         (lambda: LogNormal(-1), "sigma=-1: a spread"),
         (lambda: LogNormal(1, dropout=1.5), "dropout=1.5: a probability"),
         (lambda: Scripted({"a": []})("a", 0), "no times for client 'a'"),
-        (lambda: takes(Scripted({"a": [1, -2]}), "a", 1), "gives -2 for 'a' in round 1"),
         (lambda: Scripted({"a": [1]})("b", 0), r"no times for client 'b', only for \['a'\]"),
-        (lambda: weight_of(Constant(-1), 2), "gives the weight -1 to an update 2 rounds late"),
     ],
 )
 def test_mistakes_are_named(make, complaint):
