@@ -91,13 +91,6 @@ def test_measure_says_what_does_not_fit():
 # bytes
 
 
-def test_more_clients_make_split_cheaper_for_each_and_leave_federated_alone(mlp):
-    for k in (2, 10, 100, 1_000):
-        split = split_nbytes(mlp, num_samples=60_000, num_clients=k, epochs=1)
-        assert split == 307_200_000 + (k - 1) * 732_160
-        assert federated_nbytes(mlp, num_clients=k, rounds=1) == k * 1_515_600
-
-
 def test_crossover_of_the_seed_model(mlp):
     found = crossover_clients(mlp, num_samples=60_000, epochs=1, rounds=1)
     assert found == 392

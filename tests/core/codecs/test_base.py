@@ -1,13 +1,10 @@
 """What a channel asks of a codec, and what a codec of one's own has from its base class."""
 
-from dataclasses import dataclass
-
 import pytest
 import torch
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Codec, ErrorFeedback, Identity, Only, Pipeline, Quantize
-from fltoolkit.codecs.base import walk
 from fltoolkit.testing import Conformance
 from fltoolkit.wire import pack, unpack
 
@@ -48,34 +45,7 @@ def test_a_codec_needs_two_methods():
             method()
 
 
-def test_the_walk_goes_through_all_that_a_codec_is_made_of():
-    class Either(Bare):
-        """Somebody else's codec of two codecs."""
-
-        def __init__(self, *codecs):
-            self.codecs = codecs
-
-        def parts(self):
-            return self.codecs
-
-    bare, pipeline = Bare(), Pipeline(Quantize(8))
-    either = Either(bare, Only(pipeline))
-    assert [*walk(either)] == [either, bare, Only(pipeline), pipeline, Quantize(8)]
-
-
 def test_equal_is_what_is_written_alike():
     assert Identity() == Identity() != Pipeline()
     assert Pipeline(Quantize(8)) == Pipeline(Quantize(8)) != Pipeline(Quantize(4))
     assert ErrorFeedback(Pipeline()) != Only(Pipeline())
-
-
-def test_a_dataclass_may_extend_identity():
-    @dataclass
-    class Scaled(Identity):
-        factor: float = 2.0
-
-        def encode(self, tree):
-            return super().encode({name: self.factor * tensor for name, tensor in tree.items()})
-
-    codec = Scaled(3.0)
-    assert codec.decode(codec.encode({"w": torch.ones(1)}))["w"] == 3.0

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from coder_laws import (
-    NAME,
     CoderLaws,
     choices_nbytes,
     entropy_nbytes,
@@ -188,13 +187,6 @@ def test_symbols_take_their_entropy(bits, shape):
         assert nbytes(BitPack(), symbols(q, 2**bits)) > 1.1 * bound
 
 
-def test_skewed_and_sparse_alphabets():
-    rng = np.random.default_rng(0)
-    for q in (rng.random(30_000) < 0.01, 40 * rng.integers(0, 6, 30_000)):
-        assert nbytes(Entropy(), symbols(q, 256)) <= 1.005 * entropy_nbytes(q) + 60
-    assert nbytes(Entropy(), symbols(np.full(30_000, 200), 256)) < 50
-
-
 @pytest.mark.parametrize("share", [0.5, 0.1, 0.01, 0.001])
 def test_places_take_the_bound(share):
     size = 1_000_000
@@ -217,29 +209,6 @@ def test_whole_numbers_of_any_dtype_are_symbols(dtype):
 def test_short_forms_are_kept_where_they_win():
     for part in (symbols([1, 2, 3], 4), symbols([7], 256), places([5], 1000)):
         assert nbytes(Entropy(), part) <= nbytes(BitPack(), part)
-
-
-@pytest.mark.parametrize(
-    ("part", "expected"),
-    [
-        (
-            symbols((np.arange(120) ** 3 % 61 % 7 // 2).reshape(6, 20), 8),
-            "0b08020614aff9aaff122888a1fa3fc6acf1655d16695c4a2542c73b45ac8e129a79a16595d5aacf33",
-        ),
-        (
-            symbols(np.arange(60) ** 3 % 61 % 7 // 5 * 600, 1000),
-            "0be807013c000000000000000000000000000000bf2bbeff145f731827c7e5c8e0d754f45e40485f737b30319b916282efffc2e002893d6a05ab446b",
-        ),
-        (
-            places(np.flatnonzero(np.arange(1500) ** 3 % 1009 < 70), 1500),
-            "0cdc0b7d7dd5ffffbd34145667c3f21991e83a28ea1e52897fdf4c361e60e84f85cb8b4a957eb2439a1af2e8129058b5d2b33cac71e9a39b65f157d006daf55a9ff773ed4c14ce54ba0cef4ebae4f9ae832f8268",
-        ),
-    ],
-    ids=["symbols", "more than 8 bits", "places"],
-)
-def test_golden(part, expected):
-    """On every machine, with any version of constriction and numpy."""
-    assert Entropy().apply({"w": part})[NAME].numpy().tobytes().hex() == expected
 
 
 @pytest.mark.parametrize(

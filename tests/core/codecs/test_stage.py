@@ -97,12 +97,6 @@ def test_symbols_that_no_stage_sent(part):
         take_symbols({} if part is None else {"w": part}, "w", 4)
 
 
-def test_symbols_stay_where_they_are():
-    parts = {"w": Symbols(torch.tensor([0, 3]).byte(), 4)}
-    assert take_symbols(parts, "w", 4).tolist() == [0, 3]
-    assert "w" in parts
-
-
 @dataclass
 class _Largest(Stage):
     """Places are kept, zeros are sent elsewhere; it does not say ``leaves_out``."""

@@ -167,48 +167,37 @@ def test_own_name_folder_comes_before_the_shared_one_and_the_cache(folders):
     assert len(load("mnist").y_train) == 9
 
 
-def _damaged_images():
+IMAGES, LABELS = "train-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"
+
+
+def _damaged():
     good = idx(np.arange(6 * 15).reshape(6, 5, 3))
     packed = gzip.compress(good)
     flipped = bytearray(packed)
     flipped[-6] ^= 1  # the checksum that ends a gzip file
     return {
-        "short": (good[:-1], "89 bytes of data, its header says"),
-        "header only": (good[:10], "begins with"),
-        "no samples": (idx(np.zeros((0, 5, 3))), "empty"),
-        "labels instead": (idx(np.zeros(6)), "in 3 dimension"),
-        "a web page": (b"<!DOCTYPE html>" * 9, "an IDX file of uint8"),
-        "hostile sizes": (bytes([0, 0, 8, 3]) + b"\xff" * 12, "header says"),
-        "gzip flipped": (bytes(flipped), "CRC"),
-        "gzip garbled": (packed[:10] + b"\xff" * 20 + packed[30:], "cannot be read"),
+        "short": (IMAGES, good[:-1], "89 bytes of data, its header says"),
+        "header only": (IMAGES, good[:10], "begins with"),
+        "no samples": (IMAGES, idx(np.zeros((0, 5, 3))), "empty"),
+        "labels instead": (IMAGES, idx(np.zeros(6)), "in 3 dimension"),
+        "a web page": (IMAGES, b"<!DOCTYPE html>" * 9, "an IDX file of uint8"),
+        "hostile sizes": (IMAGES, bytes([0, 0, 8, 3]) + b"\xff" * 12, "header says"),
+        "gzip flipped": (IMAGES, bytes(flipped), "CRC"),
+        "gzip garbled": (IMAGES, packed[:10] + b"\xff" * 20 + packed[30:], "cannot be read"),
+        "no pair": (LABELS, idx(np.zeros(3)), "4 images but .* 3 labels"),
+        "no class": (LABELS, idx(np.array([0, 1, 2, 46])), "labels 0 to 46: expected 0 to 9"),
     }
 
 
-@pytest.mark.parametrize("damage", _damaged_images())
+@pytest.mark.parametrize("damage", _damaged())
 def test_damaged_idx_file_is_named(folders, damage):
-    content, message = _damaged_images()[damage]
+    name, content, message = _damaged()[damage]
     root, _ = folders
     write_idx_set(root / "mnist")
-    (root / "mnist" / "train-images-idx3-ubyte.gz").write_bytes(content)
-    with pytest.raises(ValueError, match=r"mnist.train-images-idx3-ubyte\.gz") as caught:
+    (root / "mnist" / name).write_bytes(content)
+    with pytest.raises(ValueError, match=message) as caught:
         load("mnist")
-    assert caught.match(message)
-
-
-def test_images_and_labels_must_be_a_pair(folders):
-    root, _ = folders
-    write_idx_set(root / "mnist")
-    (root / "mnist" / "t10k-labels-idx1-ubyte.gz").write_bytes(idx(np.zeros(3)))
-    with pytest.raises(ValueError, match=r"4 images but .*t10k-labels.* 3 labels"):
-        load("mnist")
-
-
-def test_labels_outside_the_classes(folders):
-    root, _ = folders
-    write_idx_set(root / "mnist")
-    (root / "mnist" / "t10k-labels-idx1-ubyte.gz").write_bytes(idx(np.array([0, 1, 2, 46])))
-    with pytest.raises(ValueError, match="labels 0 to 46: expected 0 to 9"):
-        load("mnist")
+    assert name in str(caught.value)
 
 
 def test_downloads_are_held_by_sha256_and_come_by_https_first():

@@ -19,7 +19,6 @@ from fltoolkit.federated import (
     Even,
     Fleet,
     Local,
-    LocalUpdate,
     LogNormal,
     Polynomial,
     Scripted,
@@ -313,32 +312,6 @@ def test_a_residual_belongs_to_its_client_whatever_the_cohorts():
     assert len({residual["0.weight"].sum().item() for residual in residuals.values()}) == 6
 
 
-def test_masked_mean_divides_by_those_who_sent():
-    """Of two clients each sends the larger of its two numbers: masked, nobody is a zero."""
-
-    class Two(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.w = nn.Parameter(torch.zeros(2))
-
-    def walk(module, starts, data, local, *, seeds):
-        return [LocalUpdate({"w": x[0].clone()}, 0.0, len(y), 1) for x, y in data]
-
-    clients = {
-        "a": (torch.tensor([[4.0, 1.0]]), torch.zeros(1)),
-        "b": (torch.tensor([[1.0, -6.0]]), torch.zeros(1)),
-    }
-    ends, shares = [], []
-    for mean in (mean_of_all, mean_of_senders):
-        model = Two()
-        channel = Channel({"update": Pipeline(TopK(0.5))})
-        (record,) = run(model, Fleet(clients, walk), channel, rounds=1, server=Server(mean=mean))
-        ends.append(model.w.tolist())
-        shares.append(record.get("share_sent"))
-    assert ends == [[2, -3], [4, -6]]
-    assert shares == [None, 0.5]
-
-
 # ---- Failures -----------------------------------------------------------------------------------
 
 
@@ -534,19 +507,6 @@ def test_a_server_that_leaps_to_infinity_says_so():
     with pytest.raises(FloatingPointError, match="the server's model would hold NaN or infinite"):
         run(model, people(), local=fast, server=Server(optimizer=leaping), rounds=1)
     assert all(map(torch.equal, before, weights(model)))
-
-
-@pytest.mark.parametrize("optimized", [False, True])
-def test_buffers_are_averaged(optimized):
-    """BatchNorm's running mean after a round is the weighted mean of the clients' own."""
-    with seeded(0):
-        model = nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 3), nn.LogSoftmax(dim=1))
-    clients = people([8, 24])
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5) if optimized else None
-    run(model, clients, rounds=1, server=Server(optimizer=optimizer))
-    means = [0.1 * x.mean(0) for x, _ in clients.values()]
-    torch.testing.assert_close(model[0].running_mean, (8 * means[0] + 24 * means[1]) / 32)
-    assert model[0].num_batches_tracked == 1
 
 
 # ---- Going on later -----------------------------------------------------------------------------

@@ -83,29 +83,6 @@ def test_what_cannot_be_learned_from_is_named_at_the_call(clients, kind, message
         check_fit(model, as_clients(clients, "server"), LOCAL)
 
 
-def test_arrays_and_tables_are_taken():
-    pandas = pytest.importorskip("pandas")
-    arrays = X.double().numpy(), Y.int().numpy()
-    tables = pandas.DataFrame(arrays[0]), pandas.Series(arrays[1])
-    for data in ((X, Y), arrays, tables, [X, Y]):
-        ((x, y),) = as_clients({"a": data}, "server").values()
-        assert torch.equal(x, X)
-        assert torch.equal(y, Y)
-
-
-def test_targets_that_would_be_broadcast_are_refused_at_the_call():
-    local = Local(batch_size=4, lr=0.1, epochs=1, loss_fn=nn.functional.mse_loss)
-    with seeded(0):
-        model = nn.Linear(6, 1)
-    with pytest.raises(ValueError, match=r"client 'a': outputs \[2, 1\] and targets \[2\] would"):
-        start({"a": (X, Y.float())}, model, local)
-
-
-def test_logits_under_the_negative_log_likelihood_are_refused():
-    with pytest.raises(ValueError, match=r"client 'a': .*CrossEntropyLoss.*LogSoftmax"):
-        start({"a": (X, Y)}, net())
-
-
 ADAM = {"optimizer": torch.optim.Adam, "epochs": 1}
 VALUES = [
     (partial(Local, 4, lr=-1, epochs=1), ValueError, "lr=-1: .* above 0"),

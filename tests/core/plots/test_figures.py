@@ -1,6 +1,5 @@
 """Figures: they draw what the histories hold, and errors say what to do."""
 
-from itertools import combinations
 from types import SimpleNamespace
 
 import matplotlib as mpl
@@ -8,7 +7,6 @@ import matplotlib.figure
 import pytest
 import torch
 from core.plots.made_histories import run
-from matplotlib.text import Text
 
 from fltoolkit import plots
 from fltoolkit.channel import Channel
@@ -33,19 +31,6 @@ def test_accuracy_over_bytes_has_units_and_values() -> None:
     assert all(a != b for a, b in zip(*looks, strict=True)), "told apart by colour, dash and marker"
 
 
-@pytest.mark.slow
-def test_a_step_that_is_a_round_is_called_one() -> None:
-    rounds = History([{"step": 1, "round": 0, "loss": 2.0}, {"step": 2, "round": 1, "loss": 1.0}])
-    steps = History([{"step": 1, "loss": 2.0}])
-    ax = plots.curves(rounds, "loss", "step")
-    assert ax.get_xlabel() == "round"
-    assert all(place == int(place) for place in ax.get_xticks()), "there is no round 1.5"
-    assert plots.curves({"a": [rounds, rounds]}, "loss", "step").get_xlabel() == "round"
-    assert plots.curves({"a": rounds, "b": steps}, "loss", "step").get_xlabel() == "step"
-    relay = History([{"step": 30, "round": 0, "loss": 2.0}, {"step": 60, "round": 1, "loss": 1.0}])
-    assert plots.curves(relay, "loss", "step").get_xlabel() == "step", "a round of it has 30 steps"
-
-
 @pytest.mark.later
 def test_several_seeds_are_mean_and_band() -> None:
     ax = plots.accuracy_over_bytes({"split": [run(0.4, 0.8), run(0.6, 0.9)]})
@@ -61,14 +46,6 @@ def test_seeds_with_other_bytes_are_compared_where_all_have_values() -> None:
         [2, 3]
     )  # MB: from the later start to the first end
     assert ax.lines[0].get_ydata() == pytest.approx([10, 20])
-
-
-@pytest.mark.later
-def test_labels_at_the_ends_do_not_overlap() -> None:
-    ax = plots.accuracy_over_bytes({f"run {k}": run(0.2, 0.9 + k / 1000) for k in range(7)})
-    ax.figure.draw_without_rendering()
-    boxes = [Text.get_window_extent(text) for text in ax.texts]  # without the pieces of lines
-    assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
 
 
 def test_given_axes_are_used_and_no_global_style_changes() -> None:
@@ -101,24 +78,6 @@ def test_seeds_without_common_range_are_a_point_with_a_bar() -> None:
     assert "2 runs that share no range of bytes sent" in ax.get_label()
     low, high = ax.collections[0].get_segments()[0][:, 1]
     assert low < 15 < high, "a bar shows the interval, which a band of no width could not"
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ([(29_897, 0.9)], [(29_793, 0.8)]),  # samples sent once: the sizes differ from seed to seed
-        ([(500, 0.9)], [(500, 0.8)]),
-        ([(0, 0.9)], [(0, 0.8)]),  # nothing is sent
-        ([(0, 0.5), (0, 0.9)], [(0, 0.8)]),
-        ([(100, 0.5), (200, 0.6), (300, 0.7)], [(100, 0.4), (150, 0.5)]),
-        ([(100, 0.5), (200, 0.6)], [(300, 0.4), (400, 0.5)]),
-    ],
-)
-def test_any_two_seeds_can_be_drawn(first: list, second: list) -> None:
-    seeds = [History({"nbytes": n, "accuracy": a} for n, a in run) for run in (first, second)]
-    ax = plots.accuracy_over_bytes({"some setting": seeds})
-    assert "some setting" in ax.texts[0].get_text()
-    ax.figure.canvas.figure.draw_without_rendering()
 
 
 def test_ledger_shows_payload_headers_and_the_exact_total() -> None:
@@ -156,24 +115,3 @@ def test_partition_counts_every_sample_once() -> None:
     assert "client 1: 4 samples of 3 classes" in ax.get_label()
     with pytest.raises(ValueError, match="0 parts"):
         plots.partition(labels, [])
-
-
-@pytest.mark.slow
-def test_where_no_byte_is_sent_the_line_goes_straight_up() -> None:
-    """Thirty silent epochs were drawn over each other, a scribble in one place."""
-    silent = [0.95, 0.94, 0.97, 0.93, 0.96]
-    rows = [{"nbytes": 1e6 * n, "accuracy": 0.5 + 0.1 * n} for n in range(1, 5)]
-    rows += [{"nbytes": 4e6 + 14 * n, "accuracy": a} for n, a in enumerate(silent, 1)]
-    bar, line = plots.accuracy_over_bytes({"a gate": History(rows)}).lines
-    assert line.get_ydata()[-2:] == pytest.approx([90, 96])
-    assert len(line.get_ydata()) == 5
-    assert bar.get_ydata() == pytest.approx([90, 97]), "their range is a pale bar"
-
-
-@pytest.mark.later
-def test_many_steps_are_no_place_where_x_stands_still() -> None:
-    """More than 500 records were taken for one place, and became a straight line."""
-    rows = [{"step": n, "nbytes": float(n**2)} for n in range(2000)]
-    drawn = plots.curves(History(rows), "nbytes", "step")
-    (line,) = drawn.lines
-    assert len(line.get_xdata()) == 2000

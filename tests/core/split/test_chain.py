@@ -106,19 +106,6 @@ def test_predicted_bytes_are_measured_bytes_plus_headers(num_clients):
     assert headers / channel.nbytes() < 0.001
 
 
-def test_records_are_running_totals():
-    alice, bob = seed_parties()
-    channel = Channel()
-    data = Batches(torch.randn(40, 784), torch.randint(10, (40,)), 16, seed=0)
-    records = list(train_split([alice, bob], data.epochs(1), channel, labels_from="alice"))
-    assert [r["step"] for r in records] == [1, 2, 3]
-    last = records[-1]
-    assert last["nbytes_up"] == channel.nbytes(sender="alice")
-    assert last["nbytes_down"] == channel.nbytes(receiver="alice")
-    assert last["nbytes"] == channel.nbytes() == last["nbytes_up"] + last["nbytes_down"]
-    assert channel.nbytes(kind="labels") > 40 * 8
-
-
 def step_of_three(first, second, last, model=None):
     """The messages of a step; a name in capitals is of a party that does not learn."""
     model, channel = model or small_net(dropout=False), Channel()

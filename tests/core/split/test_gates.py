@@ -55,14 +55,6 @@ def test_a_decaying_threshold_wakes_more_often():
     assert letters(losses, decaying).count("A") > 3
 
 
-def test_a_threshold_moved_in_mid_run_counts_from_the_next_check():
-    gate = LossGate(10.0)
-    assert gate.check(Progress(1, 2.0, 0)) is State.B
-    gate.threshold = 0.5
-    assert gate.check(Progress(2, 2.0, 0)) is State.A
-    assert gate.band == (1.5, 2.5)
-
-
 @pytest.mark.parametrize(
     ("gate", "states"),
     [
