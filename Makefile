@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 PROCESSES ?= 3
 PYTEST := $(BIN)/pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 # the longest tests begin first, so that no core is idle at the end
-FIRST := $(addprefix tests/,grading test_examples.py browser test_set_up.py test_fuzz.py) notebooks \
+FIRST := $(addprefix tests/,grading browser test_set_up.py test_fuzz.py) notebooks \
   $(addprefix tests/,explore engines)
 REST := $(filter-out $(FIRST),$(patsubst %/,%,$(wildcard tests/[a-z]*/)) $(wildcard tests/test_*.py))
 NBVAL := --nbval-lax --nbval-cell-timeout=600 --nbval-kernel-startup-timeout=300 -p no:cacheprovider

@@ -166,39 +166,6 @@ def test_clinics_are_clients(folder):
     assert run(experiment)[-1]["nbytes"] > 0
 
 
-def test_a_model_and_a_data_set_of_the_hub(folder, monkeypatch):
-    """Those of the page are not downloaded: tiny ones take their place."""
-    datasets = pytest.importorskip("datasets", reason="needs pip install datasets transformers")
-    transformers = pytest.importorskip("transformers", reason="needs pip install transformers")
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film"]
-    Path("vocab.txt").write_text("\n".join(words))
-    texts = {"text": ["good film", "bad film"] * 8, "label": [1, 0] * 8}
-    part = datasets.Dataset.from_dict(texts)
-    tiny = transformers.BertConfig(
-        vocab_size=8, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
-    )
-    monkeypatch.setattr(datasets, "load_dataset", lambda name: {"train": part, "test": part})
-    monkeypatch.setattr(
-        transformers.AutoTokenizer,
-        "from_pretrained",
-        lambda name: transformers.BertTokenizer("vocab.txt"),
-    )
-    monkeypatch.setattr(
-        transformers.AutoModelForSequenceClassification,
-        "from_pretrained",
-        lambda name, num_labels: transformers.BertForSequenceClassification(tiny),
-    )
-    page = {}
-    exec("import torch\nfrom torch import nn\nfrom fltoolkit.data import Samples", page)
-    exec("from fltoolkit.models import seeded", page)
-    exec(HUB, page)
-    how = {"data": page["reviews"], "model": page["tiny_bert"], "loss": nn.CrossEntropyLoss}
-    how |= {"lr": 0.1}
-    first, *_, last = run(Experiment("fedavg", num_clients=4, rounds=3, batch_size=4, **how))
-    assert last["loss"] < first["loss"]
-    assert last["nbytes"] > 0
-
-
 @pytest.mark.later
 def test_the_loop_for_tensorboard_and_a_metric_of_torchmetrics(folder):
     pytest.importorskip("tensorboard", reason="needs pip install tensorboard")

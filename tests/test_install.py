@@ -33,11 +33,6 @@ WARNING: something = else
     assert install.translated("") == {}
 
 
-def test_pins_are_read():
-    assert install.pinned("torch").startswith("torch==2.")
-    assert install.pinned("numpy").count("=") == 2, "the pin alone, without its marker"
-
-
 @pytest.mark.parametrize(
     ("system", "machine", "has_wheel"),
     [
@@ -53,26 +48,21 @@ def test_constriction_is_asked_for_where_it_has_a_wheel(system, machine, has_whe
     assert marker.evaluate({"sys_platform": system, "platform_machine": machine}) == has_wheel
 
 
-def test_uv_then_torch_alone_then_the_rest(tmp_path, monkeypatch):
+def test_torch_alone_then_the_rest_and_by_pip_where_uv_fails(tmp_path, monkeypatch):
+    torch, rest = install.pinned("torch"), ".[lab]"
     commands = run_with(tmp_path, monkeypatch, lambda command: True)
-    assert [command[-1] for command in commands if "install" in command] == [
-        install.pinned("uv"),
-        install.pinned("torch"),
-        ".[lab]",
-    ]
-
-
-def test_pip_does_it_where_uv_fails(tmp_path, monkeypatch, capsys):
-    commands = run_with(tmp_path, monkeypatch, lambda command: "uv" not in command)
-    assert [command[-1] for command in commands][-2:] == [install.pinned("torch"), ".[lab]"]
-    assert all("pip" in command and "uv" not in command for command in commands[-2:])
-    assert "installed by pip" in capsys.readouterr().out
+    named = [command[-1] for command in commands if "install" in command]
+    assert named == [install.pinned("uv"), torch, rest]
+    *_, first, second = run_with(tmp_path, monkeypatch, lambda command: "uv" not in command)
+    assert (first[-1], second[-1]) == (torch, rest)
+    assert "pip" in first
+    assert "uv" not in first + second
 
 
 def run_with(folder, monkeypatch, succeeds):
     """The commands of `main` in an environment that is there, with pip that has settings."""
     python = install.python_of(folder)
-    python.parent.mkdir(parents=True)
+    python.parent.mkdir(parents=True, exist_ok=True)
     python.touch()
     commands = []
 

@@ -213,20 +213,6 @@ def test_the_reading_order_names_every_file_and_room_once(room):
     assert not [name for name in inside if name not in docstring]
 
 
-def test_files_that_docstrings_name_are_there():
-    """``x.py`` stands beside the file that names it; all others have their path."""
-    missing = [
-        f"{name}: {file}"
-        for name, path in FILES.items()
-        if not name.startswith("experiments")
-        for file in re.findall(
-            r"[\w/]+\.py\b", ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-        )
-        if not ((path.parent / file).exists() or (ROOT / file).exists())
-    ]
-    assert missing == ["fltoolkit_engines.syft_jobs: main.py"]  # which a researcher submits
-
-
 def modules_after(*steps: str) -> list[str]:
     """Which modules are there after each of these steps of one process, as words."""
     look = "; import sys; print(*sys.modules)"

@@ -1,14 +1,8 @@
-"""Names that moved: an old import names the new place, and the page says what is true."""
+"""Names that moved: an old import names the new place."""
 
-import re
 from importlib import import_module
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "moved.md").read_text(encoding="utf-8")
-ROWS = [line.strip("| ").split(" | ") for line in PAGE.splitlines() if line.startswith("| `")]
 
 
 @pytest.mark.parametrize(
@@ -41,21 +35,3 @@ def test_what_is_nowhere_is_named_as_always():
         with pytest.raises(ModuleNotFoundError, match=r"^No module named"):
             import_module(name)
     assert not hasattr(import_module("fltoolkit"), "nowhere")
-
-
-def test_the_table_is_true():
-    """Each name of the left column is gone from its old room, and is where the right one says."""
-    replications = "\n".join(
-        file.read_text(encoding="utf-8") for file in ROOT.glob("experiments/replications/*.py")
-    )
-    num = 0
-    for before, now in ROWS:
-        rooms = [import_module(room) for room in re.findall(r"`(fltoolkit_[\w.]+)`", now)]
-        for old, names in re.findall(r"`(\w+)`: ([^;|]+)", before):
-            for name in re.findall(r"`(\w+)`", names):
-                num += 1
-                if (ROOT / "fltoolkit" / old).is_dir():
-                    assert not hasattr(import_module(f"fltoolkit.{old}"), name), name
-                made = re.search(rf"^(class|def) {name}\b|^{name} =", replications, re.MULTILINE)
-                assert hasattr(rooms[0], name) if rooms else made, f"{name} is not in {now}"
-    assert num == 78

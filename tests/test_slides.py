@@ -1,4 +1,4 @@
-"""tools/make_slides.py: a heading begins a slide, solutions stay away, nbconvert writes it."""
+"""tools/make_slides.py: a heading begins a slide, and solutions stay away."""
 
 import sys
 from pathlib import Path
@@ -30,12 +30,3 @@ def test_a_heading_begins_a_slide_and_what_is_too_long_goes_below():
     ]
     assert make_slides.kinds(made) == ["slide", "slide", "subslide", "subslide", "skip"]
     assert "42" not in "".join(cell.source for cell in made.cells)
-
-
-@pytest.mark.slow
-def test_a_notebook_becomes_slides(tmp_path):
-    html = make_slides.make(ROOT / "notebooks" / "01_vanilla_splitnn.ipynb", tmp_path).read_text()
-    assert "reveal.js" in html
-    assert html.count("<section") > 20
-    assert "data:image/png;base64," in html
-    assert "<summary>Solution</summary>" not in html
