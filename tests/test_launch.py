@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -124,7 +125,7 @@ def test_every_documented_way_installs_what_every_notebook_needs():
 _ONLY = """
 import ast, importlib.metadata as meta, importlib.util, json, re, sys
 from packaging.requirements import Requirement
-extras, notebook = sys.argv[1].split(","), json.load(open(sys.argv[2]))
+extras, paths = sys.argv[1].split(","), sys.argv[2:]
 todo, seen = [("fltoolkit", extra) for extra in ["", *extras]], set()
 while todo:
     name, extra = todo.pop()
@@ -149,25 +150,31 @@ class Hide:
         if name.split(".")[0] in hidden:
             raise ModuleNotFoundError(name, name=name)
 sys.meta_path.insert(0, Hide())
-for cell in notebook["cells"]:
-    if cell["cell_type"] == "code":
-        source = re.sub(r"^( *)[%!].*", r"\\1pass", "".join(cell["source"]), flags=re.M)
-        for line in ast.walk(ast.parse(source)):
-            if isinstance(line, ast.Import | ast.ImportFrom):
-                exec(compile(ast.Module([line], []), "import", "exec"), {})
+for path in paths:
+    print(path)
+    for cell in json.load(open(path))["cells"]:
+        if cell["cell_type"] == "code":
+            source = re.sub(r"^( *)[%!].*", r"\\1pass", "".join(cell["source"]), flags=re.M)
+            for line in ast.walk(ast.parse(source)):
+                if isinstance(line, ast.Import | ast.ImportFrom):
+                    exec(compile(ast.Module([line], []), "import", "exec"), {})
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_imports_nothing_but_what_its_extras_declare(path):
-    """Other packages of the tests' environment are hidden, and so would be those of Colab."""
+def more_than_lab(path):
+    """The extras that a notebook's cell for Colab installs, beside the one that all need."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     install = next("".join(c["source"]) for c in cells if c["cell_type"] == "code")
     more = sorted(extras(install) - {"lab"})
-    about = {"capture_output": True, "text": True, "cwd": ROOT, "check": False}
-    run = [sys.executable, "-c", _ONLY, ",".join(["lab", *more]), str(path)]
-    done = subprocess.run(run, **about)
-    assert done.returncode == 0, done.stderr
     line = f'pip install "fltoolkit[{",".join(more)}] @ git+https://github.com/{HOME}"'
     assert (line in "".join(cells[0]["source"])) == bool(more), "the first cell says what it needs"
+    return more
+
+
+@pytest.mark.slow
+def test_notebooks_import_nothing_but_what_their_extras_declare():
+    """Other packages of the tests' environment are hidden, and so would be those of Colab."""
+    for more, same in groupby(sorted(NOTEBOOKS, key=more_than_lab), key=more_than_lab):
+        command = [sys.executable, "-c", _ONLY, ",".join(["lab", *more]), *map(str, same)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
