@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 PROCESSES ?= 3
 PYTEST := $(BIN)/pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 # the longest tests begin first, so that no core is idle at the end
-FIRST := $(addprefix tests/,grading browser test_set_up.py test_fuzz.py) notebooks \
+FIRST := $(addprefix tests/,grading browser test_set_up.py) notebooks \
   $(addprefix tests/,explore engines)
 REST := $(filter-out $(FIRST),$(patsubst %/,%,$(wildcard tests/[a-z]*/)) $(wildcard tests/test_*.py))
 NBVAL := --nbval-lax --nbval-cell-timeout=600 --nbval-kernel-startup-timeout=300 -p no:cacheprovider
@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help lab test check types unit long slow demo bench notebooks format clean setup setup-lab nbval browser flower site
-.PHONY: other-machines wheel plot-time coverage links solutions peers pythons gpu slides intersection nvflare
+.PHONY: other-machines wheel wheel-beside plot-time coverage links solutions peers pythons gpu slides intersection nvflare
 
 help:  ## list these commands; docs/contributing.md has those for maintainers
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-21s%s\n", $$1, $$2}'
@@ -28,7 +28,7 @@ lab: $(LAB)  ## open the course in JupyterLab, in copies without answers: my-cou
 	$(BIN)/fltoolkit course my-course
 
 test: $(SETUP) check  ## all tests: check, slow ones, notebooks, browser and site, wheel, other machines
-	$(MAKE) -j 2 long wheel other-machines
+	$(MAKE) -j 2 long wheel-beside other-machines
 
 check: $(SETUP)  ## quick: format, lint, types, unit tests
 	$(BIN)/ruff format --check .
@@ -71,8 +71,11 @@ nvflare: .venv-nvflare/.ready  # tests of the meter for NVFlare, in an environme
 intersection: .venv-intersection/.ready  # tests of private set intersection, in an environment of their own
 	.venv-intersection/bin/pytest -q tests/replications/test_intersection.py
 
-wheel: $(SETUP)  # build wheel and sdist into dist/, install the wheel elsewhere and try it
+wheel: $(SETUP)  # build wheel and sdist into dist/, install the wheel elsewhere with all it needs and try it
 	$(BIN)/python tools/try_wheel.py
+
+wheel-beside: $(SETUP)  # the same, with what .venv has
+	$(BIN)/python tools/try_wheel.py --beside
 
 plot-time: $(SETUP)  # measure the time from git clone to the first moving plot
 	$(BIN)/python tools/time_to_plot.py

@@ -1,16 +1,20 @@
 """Build what would be released, install it elsewhere, take the first steps with it: `make wheel`.
 
     python tools/try_wheel.py
+    python tools/try_wheel.py --beside    # as `make test`
 
 Into dist/ go the sdist and the wheel that is made from it. The wheel is installed into a fresh
 environment in a temporary folder, as `pip install "fltoolkit[course]"` would do it; there, outside
 the checkout, the course is copied, notebook 00 is run, and one sweep is run by the command line.
+With ``--beside`` the wheel is installed alone, and finds what it needs in the environment of this
+Python: that is quicker, and does not see whether all that it needs can be installed.
 """
 
 import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from pathlib import Path
@@ -30,7 +34,7 @@ print("notebook 00 has run with fltoolkit", fltoolkit.__version__)
 SWEEP = '[{"name": "one pass", "protocol": "split", "rounds": 1, "num_samples": 200}]'
 
 
-def main() -> None:
+def main(beside: bool) -> None:
     start = time.perf_counter()
 
     def say(step: str) -> None:
@@ -48,10 +52,18 @@ def main() -> None:
         def run(*command: object) -> None:
             subprocess.run([str(part) for part in command], cwd=there, check=True)
 
-        install = [sys.executable, ROOT / "tools" / "install.py", there / ".venv"]
-        run(*install, "-c", ROOT / "constraints.txt", f"fltoolkit[course] @ {wheel.as_uri()}")
+        environment = there / ".venv"
+        python = python_of(environment)
+        if beside:
+            run(sys.executable, "-m", "venv", "--without-pip", environment)
+            install = [sys.executable, "-m", "uv", "pip", "install", "-q", "--no-deps"]
+            run(*install, "--python", python, wheel)
+            (folder,) = environment.rglob("site-packages")
+            (folder / "beside.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+        else:
+            install = [sys.executable, ROOT / "tools" / "install.py", environment]
+            run(*install, "-c", ROOT / "constraints.txt", f"fltoolkit[course] @ {wheel.as_uri()}")
         say("installed")
-        python = python_of(there / ".venv")
         fltoolkit = python.with_name("fltoolkit")
         run(fltoolkit, "course", "course", "--no-open")
         run(python, "-c", TOUR)
@@ -63,4 +75,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(beside="--beside" in sys.argv[1:])
