@@ -80,17 +80,8 @@ def test_without_network_the_error_names_three_ways_out(folders):
     with pytest.raises(FileNotFoundError) as caught:
         load("fashion_mnist")
     assert isinstance(caught.value, DataNotFoundError)
-    for part in (
-        "fashion_mnist",
-        "FLTOOLKIT_DATA",
-        str(root),
-        str(cache / "fashion_mnist"),
-        "t10k-labels-idx1-ubyte.gz",
-        "connect to the internet",
-        'load("digits")',
-        "http://127.0.0.1:1/a/",
-        "http://127.0.0.1:1/b/",
-    ):
+    places = (str(root), str(cache / "fashion_mnist"), "http://127.0.0.1:1/b/")
+    for part in (*places, "FLTOOLKIT_DATA", "connect to the internet", 'load("digits")'):
         assert part in str(caught.value)
 
 
