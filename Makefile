@@ -18,7 +18,7 @@ NBVAL := --nbval-lax --nbval-cell-timeout=600 --nbval-kernel-startup-timeout=300
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test check types unit long slow demo bench notebooks format clean setup setup-lab nbval browser flower site
+.PHONY: help lab test check types unit long slow nightly demo bench notebooks format clean setup setup-lab nbval browser flower site
 .PHONY: other-machines wheel wheel-beside plot-time coverage links solutions peers pythons gpu slides intersection nvflare
 
 help:  ## list these commands; docs/contributing.md has those for maintainers
@@ -43,7 +43,7 @@ unit: $(SETUP)
 
 # the next three and `make site` in one run, so that no core is idle at the end of each
 long: $(SETUP)
-	$(PYTEST) $(NBVAL) -m "slow or later or browser" $(FIRST) $(REST)
+	$(PYTEST) $(NBVAL) -m "(slow or later or browser) and not nightly" $(FIRST) $(REST)
 
 slow: $(SETUP)
 	$(PYTEST) -m "slow or later" tests
@@ -53,6 +53,11 @@ other-machines: $(SETUP)  # tests that could depend on the processor, as with AV
 
 solutions: $(SETUP)  # run each notebook with its solutions, and its checks
 	$(BIN)/pytest -q -n 2 -m solutions tests/course
+
+nightly: $(SETUP)  # what is too long for each change: solutions, each notebook in a browser, more forged messages
+	$(BIN)/pytest -q -n 2 --dist loadfile -m "nightly or solutions" tests/course tests/browser
+	$(BIN)/pytest -q -n 2 -m hypothesis --hypothesis-profile=search tests
+	$(BIN)/python tools/fuzz.py --seconds 300
 
 nbval: $(SETUP)
 	$(PYTEST) $(NBVAL) notebooks
