@@ -91,15 +91,6 @@ def test_measure_says_what_does_not_fit():
 # bytes
 
 
-def test_crossover_of_the_seed_model(mlp):
-    found = crossover_clients(mlp, num_samples=60_000, epochs=1, rounds=1)
-    assert found == 392
-    eta = mlp.num_parameters_client / mlp.num_parameters
-    about = 2 * 60_000 * 640 / (mlp.num_parameters * (2 - eta))
-    assert found == pytest.approx(about, abs=1)
-    assert crossover_clients(mlp, num_samples=391, epochs=1_000, rounds=1) is None
-
-
 @settings(max_examples=50)
 @given(
     num_samples=st.integers(1, 40),

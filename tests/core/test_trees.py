@@ -7,12 +7,6 @@ from fltoolkit import trees as module
 from fltoolkit.trees import weighted_mean
 
 
-def test_weighted_mean_by_hand():
-    trees = [{"w": torch.tensor([1.0, 2.0])}, {"w": torch.tensor([5.0, -2.0])}]
-    assert torch.equal(weighted_mean(trees, [3, 1])["w"], torch.tensor([2.0, 1.0]))
-    assert torch.equal(weighted_mean(trees, [1, 0])["w"], trees[0]["w"])
-
-
 def test_mean_keeps_dtypes_and_inputs():
     trees = [{"n": torch.tensor(3), "h": torch.ones(2, dtype=torch.bfloat16)} for _ in range(3)]
     trees[2]["n"] = torch.tensor(5)

@@ -304,17 +304,6 @@ def test_a_layout_is_a_header():
     assert (write_layout(()), read_layout(b"")) == (b"", ((), 0))
 
 
-def test_a_reader_never_leaves_its_bytes():
-    reader = Reader(memoryview(b"\x05\x80"), base=10)
-    with pytest.raises(
-        WireError, match="offset 11: expected a size to be at most the 1 bytes left"
-    ):
-        reader.count("a size")
-    with pytest.raises(WireError, match="offset 12: expected more, but the data end here"):
-        reader.number("more")
-    assert str(reader.error("so")) == "offset 12: so"
-
-
 # --------------------------------------------------------------------------------- round trip
 
 shapes = st.lists(st.integers(0, 4), max_size=4)

@@ -7,11 +7,7 @@ import torch
 
 from fltoolkit.federated import (
     Backlog,
-    Constant,
-    Drop,
-    Hinge,
     LogNormal,
-    Polynomial,
     ReceivedUpdate,
     Scripted,
 )
@@ -49,14 +45,6 @@ def test_dropouts_come_as_often_as_they_should_and_for_a_round_only():
     assert all(clock(c, 0) in (kept(c, 0), math.inf) for c in CLIENTS)  # the others' times stay
 
 
-def test_staleness_weights_by_hand():
-    stale = range(4)
-    assert [Drop()(s) for s in stale] == [1, 0, 0, 0]
-    assert [Constant(0.5)(s) for s in stale] == [1, 0.5, 0.5, 0.5]
-    assert [Polynomial(1)(s) for s in stale] == [1, 1 / 2, 1 / 3, 1 / 4]
-    assert [Hinge(a=2, b=1)(s) for s in stale] == [1, 1, 1 / 3, 1 / 5]
-
-
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
@@ -82,11 +70,3 @@ def test_backlog_hands_out_what_has_come_and_keeps_the_rest():
     assert backlog.seconds == 5.0
     assert backlog.idle(["a", "b", "c"]) == ["a", "c"]
     assert backlog.take(until=6.0) == []
-
-
-def test_backlog_comes_back_from_a_file(tmp_path):
-    backlog = Backlog(2.0, [late("b", 9.0, 3.0)])
-    torch.save(backlog.state_dict(), tmp_path / "late.pt")
-    fresh = Backlog()
-    fresh.load_state_dict(torch.load(tmp_path / "late.pt", weights_only=True))
-    assert fresh == backlog

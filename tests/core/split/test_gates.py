@@ -55,20 +55,6 @@ def test_a_decaying_threshold_wakes_more_often():
     assert letters(losses, decaying).count("A") > 3
 
 
-@pytest.mark.parametrize(
-    ("gate", "states"),
-    [
-        (AlwaysA(), "AAAAAAAA"),
-        (Periodic(1), "AAAAAAAA"),
-        (Periodic(2), "ABABABAB"),
-        (Periodic(4), "ABCCABCC"),
-        (FreezeAfter(3), "AAABCCCC"),
-    ],
-)
-def test_null_models_do_not_look_at_losses(gate, states):
-    assert letters([1.0, 9.0, 1.0, 5.0, 1.0, 2.0, 7.0, 1.0], gate) == states
-
-
 @pytest.mark.parametrize("pace", [0.5, 1.0])
 @pytest.mark.parametrize("budget", [4_000, 20_000, 60_000])
 def test_budgets_are_met(budget, pace):
