@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help lab test check types unit long slow nightly demo bench notebooks format clean setup setup-lab nbval browser flower site
-.PHONY: other-machines wheel wheel-beside plot-time coverage links solutions peers pythons gpu slides intersection nvflare
+.PHONY: other-machines oldest-machine wheel wheel-beside plot-time coverage links solutions peers pythons gpu slides intersection nvflare
 
 help:  ## list these commands; docs/contributing.md has those for maintainers
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-21s%s\n", $$1, $$2}'
@@ -27,8 +27,8 @@ help:  ## list these commands; docs/contributing.md has those for maintainers
 lab: $(LAB)  ## open the course in JupyterLab, in copies without answers: my-course/
 	$(BIN)/fltoolkit course my-course
 
-test: $(SETUP) check  ## all tests: check, slow ones, notebooks, browser and site, wheel, other machines
-	$(MAKE) -j 2 long wheel-beside other-machines
+test: $(SETUP) check  ## all tests: check, slow ones, notebooks, browser and site, wheel, an older machine
+	$(MAKE) -j 2 long wheel-beside oldest-machine
 
 check: $(SETUP)  ## quick: format, lint, types, unit tests
 	$(BIN)/ruff format --check .
@@ -51,11 +51,14 @@ slow: $(SETUP)
 other-machines: $(SETUP)  # tests that could depend on the processor, as with AVX2 and as with SSE
 	$(BIN)/python tests/machines.py
 
+oldest-machine: $(SETUP)  # as with SSE only
+	$(BIN)/python tests/machines.py SSE
+
 solutions: $(SETUP)  # run each notebook with its solutions, and its checks
 	$(BIN)/pytest -q -n 2 -m solutions tests/course
 
-nightly: $(SETUP)  # what is too long for each change: solutions, each notebook in a browser, more forged messages
-	$(BIN)/pytest -q -n 2 --dist loadfile -m "nightly or solutions" tests/course tests/browser
+nightly: $(SETUP) other-machines  # what is too long for each change: solutions, each notebook in JupyterLab, all machines
+	$(BIN)/pytest -q -n 2 --dist loadfile -m "nightly or solutions" tests
 	$(BIN)/pytest -q -n 2 -m hypothesis --hypothesis-profile=search tests
 	$(BIN)/python tools/fuzz.py --seconds 300
 

@@ -1,8 +1,10 @@
 """Other processors, emulated: which instructions numpy, torch, MKL, oneDNN and OpenBLAS may use.
 
     make other-machines      # or: python tests/machines.py
+    make oldest-machine      # or: python tests/machines.py SSE
 
-runs the tests marked `machines` as each of them, in a process of its own.
+runs the tests marked `machines` as each of them, or as those that are named, in a process of its
+own. Other words go to pytest.
 Not here: ARM64, which no variable can emulate.
 """
 
@@ -82,15 +84,16 @@ def marked_files() -> list[str]:
 
 
 def main() -> int:
-    names, worst = possible(), 0
-    for name in MACHINES.keys() - set(names):
+    words, worst = sys.argv[1:], 0
+    asked = [word for word in words if word in MACHINES] or [*MACHINES]
+    for name in {*asked} - {*possible()}:
         print(f"{name}: not here, this processor cannot play it", flush=True)
-    for name in names:
+    for name in [name for name in asked if name in possible()]:
         print(f"{name}: {' '.join(f'{k}={v!r}' for k, v in MACHINES[name].items())}", flush=True)
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         command += ["-p", "no:nbval", "-m", "machines"]
         done = subprocess.run(
-            [*command, *marked_files(), *sys.argv[1:]],
+            [*command, *marked_files(), *(word for word in words if word not in MACHINES)],
             cwd=ROOT,
             env={**os.environ, **MACHINES[name]},
             check=False,

@@ -174,6 +174,7 @@ IN_THIS_ENVIRONMENT = ["pip install -q hatchling editables", "export PIP_NO_BUIL
 
 @needed
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_lines_of_all_other_places(tmp_path, outside):
     """One after the other, in an environment of the reader's own and in a clone."""
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "env"], check=True)
