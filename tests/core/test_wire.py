@@ -185,12 +185,6 @@ def test_every_other_kind_of_tensor_gets_one_error_that_names_it(words, codec):
         Channel({"update": codec}).send("a", "b", "update", tree)
 
 
-def test_inside_vmap_nothing_is_sent():
-    """There a tensor stands for many: which one should travel?"""
-    with pytest.raises(TypeError, match=r"entry 'x' is a Tensor of torch.float32"):
-        torch.func.vmap(lambda x: (pack({"x": x}), x)[1])(torch.ones(2, 3))
-
-
 # ------------------------------------------------------------------------------------- damage
 
 GOOD = pack({"h": torch.arange(6.0).reshape(2, 3), "y": torch.tensor([1, 2])})

@@ -107,7 +107,6 @@ def test_a_small_message_does_not_become_gigabytes(case):
         codec.decode(message)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "codec",
     [
@@ -123,15 +122,14 @@ def test_a_small_message_does_not_become_gigabytes(case):
     ],
     ids=repr,
 )
-def test_honest_messages_are_never_refused(codec):
+def test_honest_messages_are_never_refused(codec, monkeypatch):
     """The worst case: more values than are free, all alike, and next to none of them sent."""
     if "Zstd" in repr(codec):
         pytest.importorskip("zstandard")
-    tree = {"w": torch.full((4200, 4200), 0.5)}
-    message = codec.encode(tree)
-    out = codec.decode(message)
-    assert out["w"].shape == (4200, 4200)
-    assert most_values(len(message)) >= out["w"].numel() > FREE_VALUES
+    monkeypatch.setattr("fltoolkit.wire.FREE_VALUES", 0)
+    message = codec.encode({"w": torch.full((1000, 1000), 0.5)})
+    assert codec.decode(message)["w"].shape == (1000, 1000)
+    assert most_values(len(message)) >= 1_000_000
 
 
 def test_only_what_needs_it_is_padded():
