@@ -285,6 +285,7 @@ def test_what_is_no_codec_is_refused_at_once():
                 outer(wrong)
 
 
+@pytest.mark.later
 def test_the_pages_codec_goes_into_a_sweep(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(BLOCKS[5], PAGE_CODE)
