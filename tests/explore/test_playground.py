@@ -98,6 +98,7 @@ def test_controls_messages_and_the_curve_share_the_first_screen(
             assert tab.evaluate(inside, [place, x, y]), f"{place} at {y}"
 
 
+@pytest.mark.nightly  # it trains for twenty seconds of processor time
 def test_mission_2_is_solved_by_ten_values_in_six_bits(open_page: Open) -> None:
     tab = open_page("playground")
     choose(tab, mission="2")
