@@ -54,6 +54,13 @@ KNOWN = {
 }
 """How we know what is claimed."""
 
+UNQUOTED = {
+    "read": "what is claimed are figures of a table or of an output",
+    "quoted": "paraphrased by others",
+    "code": "no sentence was found that says it; the source code does it",
+}
+"""Why a claim has no quote, by how it is known."""
+
 
 class Runs(Mapping[str, list[Values]]):
     """What was measured: for each name of `Claim.measures` the values of its seeds, in order."""
@@ -118,6 +125,8 @@ class Claim:
     known: str  # a key of KNOWN
     ours: str  # what we measure, and how it differs from theirs
     judge: Callable[[Runs], Finding]
+    quote: str = ""  # the sentence that it stands on, word by word, or a few in succession
+    quoted_from: str = ""  # the address of the quote
     measures: Mapping[str, Measure] = field(default_factory=dict)
     seeds: Sequence[int] = (0, 1, 2)
     chosen: str = FIXED  # how many trials our settings had, and with which seeds

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from experiments.audit import opponent, quotes, rule
-from experiments.audit.claim import GROUPS, KNOWN, MEANING, Claim, Finding, Verdict
+from experiments.audit import opponent, rule
+from experiments.audit.claim import GROUPS, KNOWN, MEANING, UNQUOTED, Claim, Finding, Verdict
 from experiments.runs import write_between
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +75,7 @@ def section(name: str, claim: Claim, finding: Finding) -> list[str]:
     lacks = [f"- **Missing here.** {claim.lacks}"] if claim.lacks else []
     return [
         f"- **Claim.** {claim.says}",
-        quotes.line_of(name, claim.known),
+        quoted(claim),
         f"- **Source.** {claim.source} ({KNOWN[claim.known]}).",
         f"- **Here.** {claim.ours}",
         *lacks,
@@ -84,6 +84,13 @@ def section(name: str, claim: Claim, finding: Finding) -> list[str]:
         f"- **Verdict: {finding.verdict.value}{by_abstract(claim)}.** {finding.words}",
         *opponent.line_of(name),
     ]
+
+
+def quoted(claim: Claim) -> str:
+    """The sentence with its address, or why there is none."""
+    if claim.quote:
+        return f"- **Quote.** “{claim.quote}” ({claim.quoted_from})"
+    return f"- **Quote.** None: {UNQUOTED[claim.known]}."
 
 
 def by_abstract(claim: Claim) -> str:

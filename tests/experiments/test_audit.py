@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.audit import measures, opponent, page, quotes, rule
+from experiments.audit import measures, opponent, page, rule
 from experiments.audit.__main__ import main
 from experiments.audit.claim import (
     Finding,
@@ -197,7 +197,6 @@ def test_every_claim_is_measured(found):
 def test_what_was_read_in_a_source_code_alone_is_never_disagreed_with(found):
     no = {name for name, (_, each) in found.items() if each.verdict is Verdict.DISAGREES}
     assert not [name for name in no if ALL[name].known == "code"]
-    assert quotes.QUOTES.keys() <= ALL.keys()
     assert opponent.OPPONENTS.keys() <= ALL.keys()
 
 

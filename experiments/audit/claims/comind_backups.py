@@ -59,6 +59,8 @@ CLAIM = Claim(
     "there are: the others are backups.",
     source="coMindOrg/federated-averaging-tutorials, federated_averaging_optimizer.py",
     known="read",
+    quote="The accumulator will drop all stale variables (more details in the accumulator op).",
+    quoted_from="docstring of FederatedAveragingOptimizer, coMindOrg/federated-averaging-tutorials",
     ours="`fltoolkit.federated.interval_averaging` on digits, blocks of 20 steps; times of "
     "replicas are log-normal (sigma 1) on a virtual clock. tests/core/federated/test_rounds.py has "
     "the rule by hand.",

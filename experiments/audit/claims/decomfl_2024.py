@@ -31,6 +31,9 @@ CLAIM = Claim(
     "megabyte in all between the server and a client, for models of billions of parameters.",
     source="Li et al. 2024, arXiv 2405.15861, abstract",
     known="abstract",
+    quote="Notably, DeComFL achieves this by transmitting only around 1MB of data in total between "
+    "the server and a client to fine-tune a model with billions of parameters.",
+    quoted_from="abstract, arXiv 2405.15861, as on openreview.net, omrLHFzC37",
     ours="Four owners fine-tune a network of 2,410 parameters on the digits "
     "(docs/newer_methods.md). No language model is tuned.",
     judge=judge,

@@ -31,6 +31,10 @@ CLAIM = Claim(
     "and warm-up: 270 to 600 times less traffic on four data sets, and no accuracy is lost.",
     source="Lin et al. 2018, arXiv 1712.01887, abstract",
     known="abstract",
+    quote="On these scenarios, Deep Gradient Compression achieves a gradient compression ratio "
+    "from 270× to 600× without losing accuracy, cutting the gradient size of ResNet-50 from 97MB "
+    "to 0.35MB, and for DeepSpeech from 488MB to 0.74MB.",
+    quoted_from="abstract, arXiv 1712.01887v2",
     ours="Digits, ten clients, 25 rounds of a local epoch.",
     lacks="Gradients of many thousand steps: 25 updates of a local epoch are sent here, four of "
     "them in the warm-up, so that no factor of 270 is possible. And sparse messages both ways: our "

@@ -30,6 +30,10 @@ CLAIM = Claim(
     "balance quality with cost.",
     source="Ahn et al. 2025, arXiv 2504.05295v2 and v3, abstracts, and microsoft/dion",
     known="abstract",
+    quote="The rank-fraction parameter with error feedback enables low-rank updates that balance "
+    "quality with significant cost savings.",
+    quoted_from="abstract, arXiv 2504.05295v3; version 2 also said: “eliminating the need for full "
+    "gradient synchronization while producing numerically equivalent results”",
     ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 600 steps, rank 4 of 64, "
     "8 bits both ways (docs/language_results.md).",
     lacks="A learning rate of its own: it has Muon's, without a trial.",

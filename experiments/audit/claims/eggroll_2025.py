@@ -44,6 +44,9 @@ CLAIM = Claim(
     "full matrices in reinforcement learning from nothing, and is faster.",
     source="Sarkar et al. 2025, arXiv 2511.16652v1, abstract",
     known="abstract",
+    quote="EGGROLL does not compromise the performance of ES in tabula-rasa RL settings, despite "
+    "being faster",
+    quoted_from="abstract, arXiv 2511.16652v1",
     ours="Digits from scratch, four owners, 40 steps of 20 pairs, a network of 2,410 parameters "
     "(docs/newer_methods.md). Time is not measured.",
     lacks="Reinforcement learning, populations of thousands, and the normalization of scores.",

@@ -9,6 +9,10 @@ CLAIM = Claim(
     "exact mean: processors are used better, and training progresses comparably.",
     source="Hewa Koneputugodage et al. 2026, arXiv 2606.22768, abstract",
     known="abstract",
+    quote="On up to billion-parameter language models in low-bandwidth settings, our framework "
+    "substantially improves compute utilization compared to DiLoCo, with training progress ranging "
+    "from comparable to closely matching it, and is more robust to failures.",
+    quoted_from="abstract, arXiv 2606.22768",
     ours="Nothing is run. Random partners alone stand in docs/language_results.md as NoLoCo.",
     no_command="the claim is about waiting, which no byte shows",
     judge=untested(

@@ -43,6 +43,9 @@ CLAIM = Claim(
     source="Fed-BioMed, https://github.com/fedbiomed/fedbiomed/issues/1443, September 2025; code "
     "at commit 60d6192c, July 2026",
     known="read",
+    quote="when using CDP, noise is added both after local training and central aggregation (via "
+    "calling of `after_training_params()` which calls `_postprocess_dp`)",
+    quoted_from="a maintainer, fedbiomed/fedbiomed, issue 1443, September 2025",
     ours="Its two additions of noise, repeated on 100,000 values that are 0, with ten nodes and "
     "the tutorial's sigma / sqrt(nodes). Fed-BioMed itself was read, not run.",
     judge=judge,

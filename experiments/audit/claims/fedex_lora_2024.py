@@ -28,6 +28,10 @@ CLAIM = Claim(
     "consistent gains over averaging the factors, with little more communication.",
     source="Singhal et al. 2024, arXiv 2410.09432, abstract",
     known="abstract",
+    quote="We evaluate the method on various models across arithmetic reasoning, commonsense "
+    "reasoning, natural language understanding and natural language generation tasks, showing "
+    "consistent performance gains over state-of-the-art methods across multiple settings.",
+    quoted_from="abstract, arXiv 2410.09432",
     ours="From MNIST to digits, four owners with equal shares, LoRA of rank 2 in a network of "
     "2,410 parameters (docs/newer_methods.md). The paper tunes language models.",
     judge=judge,

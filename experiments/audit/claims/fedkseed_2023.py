@@ -55,6 +55,10 @@ CLAIM = Claim(
     "18 kilobytes in a round, whatever the size of the model.",
     source="Qin et al. 2023, arXiv 2312.06353, title and abstract",
     known="abstract",
+    quote="It significantly reduces transmission requirements between the server and clients to "
+    "just a few random seeds and scalar gradients, amounting to only a few thousand bytes, making "
+    "federated full-parameter tuning of billion-sized LLMs possible on devices.",
+    quoted_from="abstract, arXiv 2312.06353v5; the title says “under 18 Kilobytes”",
     ours="Bytes of a round for two networks; and the rows of docs/newer_methods.md, where four "
     "owners fine-tune a small network on the digits. No language model is tuned.",
     own_task=True,

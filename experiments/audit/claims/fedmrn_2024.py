@@ -33,6 +33,9 @@ CLAIM = Claim(
     "is that of averaging, and above that of other methods.",
     source="Li et al. 2024, arXiv 2408.03220v1, abstract, and the authors' program",
     known="abstract",
+    quote="The results show that FedMRN exhibits superior convergence speed and test accuracy "
+    "compared to relevant baselines, while attaining a similar level of accuracy as FedAvg.",
+    quoted_from="abstract, arXiv 2408.03220v1",
     ours="Digits, four owners with equal shares, a network of 2,410 parameters, 30 rounds "
     "(docs/newer_methods.md).",
     judge=judge,

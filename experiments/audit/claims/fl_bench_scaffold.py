@@ -26,6 +26,10 @@ CLAIM = Claim(
     says="With owners who differ, FedAvg, FedProx and SCAFFOLD reach about the same accuracy.",
     source="FL-bench, https://github.com/KarhouTam/FL-bench/issues/150, January 2025",
     known="read",
+    quote="However, for CIFAR-10, the performance of the three algorithms is not significantly "
+    "different. According to the Scaffold paper, Scaffold should perform better than FedAvg and "
+    "FedProx in non-IID settings.",
+    quoted_from="a user, KarhouTam/FL-bench, issue 150, January 2025",
     ours="Digits, twenty owners with two shards of sorted samples "
     "(docs/newer_methods.md). Theirs is CIFAR-10 with Dirichlet parts. FedProx was not run.",
     judge=judge,

@@ -82,6 +82,9 @@ CLAIM = Claim(
     source="flwr-datasets 0.6.1, flwr_datasets.partitioner.IidPartitioner; flower, issues 7290 and "
     "7327",
     known="read",
+    quote="Partitioner creates each partition sampled randomly from the dataset.",
+    quoted_from="flower.ai/docs/datasets/ref-api/flwr_datasets.partitioner.IidPartitioner.html, "
+    "and the docstring in version 0.6.1",
     ours="flwr-datasets 0.6.1 as it installs, in an environment of its own (pip install "
     "flwr-datasets==0.6.1). Digits sorted by label go in, ten parts come out; then 25 rounds of "
     "averaging of ten owners, one part each.",

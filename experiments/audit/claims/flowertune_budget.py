@@ -51,6 +51,8 @@ CLAIM = Claim(
     says="Communication is limited to 200,000 MB in both directions, and counted as it is sent.",
     source="Flower 1.41, the FlowerTune template, strategy.py: ArrayRecord.count_bytes",
     known="code",
+    quote="Communication budget: used %.2f MB (+%.2f MB this round) / 200,000 MB",
+    quoted_from="what the template prints, as proposed in the review of flower, pull request 4013",
     ours="A record of LoRA (rank 32, 64 matrices of 4,096) and of the 2NN of McMahan et al.: the "
     "count beside the length of the serialized record.",
     own_task=True,

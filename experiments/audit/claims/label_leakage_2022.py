@@ -31,6 +31,10 @@ CLAIM = Claim(
     "classes apart; an attack that needs no auxiliary labels can be perfect.",
     source="Li et al. 2022, arXiv 2102.08504; Erdogan et al. 2022 (UnSplit), arXiv 2108.09033",
     known="abstract",
+    quote="We then show that there exist two simple yet effective methods within the threat model "
+    "that can allow one party to accurately recover private ground-truth labels owned by the other "
+    "party.",
+    quoted_from="abstract, arXiv 2102.08504v3",
     ours="MNIST, gradients in float32; one known sample of each class for the direction "
     "(docs/leakage.md).",
     judge=judge,

@@ -23,6 +23,9 @@ CLAIM = Claim(
     says="CNN, 100 clients alike, a tenth in a round, five epochs, batch 10: 20 rounds to 99 %.",
     source="McMahan et al. 2017, arXiv 1602.05629, table 2, in a conversion to text",
     known="read",
+    quote="Communication costs are the principal constraint, and we show a reduction in required "
+    "communication rounds by 10–100× as compared to synchronized stochastic gradient descent.",
+    quoted_from="abstract, arXiv 1602.05629; the rounds of this claim are figures of a table",
     ours="The same on MNIST, one seed: a run takes an hour (docs/fedavg_results.md).",
     judge=judge,
     measures={"float32": fedavg("CNN", "float32", 0.99)},

@@ -32,6 +32,12 @@ CLAIM = Claim(
     "AdamW and 8 times less communication.",
     source="Thérien et al. 2025, arXiv 2505.23725, abstract",
     known="abstract",
+    quote="Our experiments pre-training decoder-only transformer language models (LMs) reveal that "
+    "leveraging Muon as the inner optimizer for DiLoCo along with an error-feedback accumulator "
+    "allows to aggressively compress the communicated delta to 2-bits with next to no performance "
+    "degradation. Crucially, MuLoCo (Muon inner optimizer DiLoCo) significantly outperforms DiLoCo "
+    "while communicating 8X less and having identical memory complexity.",
+    quoted_from="abstract, arXiv 2505.23725v1; the abstracts of 2026 no longer say it",
     ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 10 local steps, 600 steps "
     "(docs/language_results.md), 2 bits and an entropy coder both ways.",
     judge=judge,

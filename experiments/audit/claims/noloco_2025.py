@@ -30,6 +30,9 @@ CLAIM = Claim(
     "than DiLoCo, and converge as fast.",
     source="Kolehmainen et al. 2025, arXiv 2506.10911, abstract and the code of an author",
     known="abstract",
+    quote="Our method requires significantly less communication overhead than fully sharded data "
+    "parallel training or even widely used low communication training method, DiLoCo.",
+    quoted_from="abstract, arXiv 2506.10911v1",
     ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 600 steps, 10 between "
     "messages, the authors' outer rate 0.7 and momentum 0.5 (docs/language_results.md). The model "
     "that is tested is one worker's. Theirs sends weights and updates, ours their sum: half of it.",

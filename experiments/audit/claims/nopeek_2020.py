@@ -44,6 +44,11 @@ CLAIM = Claim(
     "and prevents reconstruction of the images, at little loss of accuracy.",
     source="Vepakomma et al. 2020, arXiv 2008.09161, abstract",
     known="abstract",
+    quote="We demonstrate that our method is resilient to such reconstruction attacks and is based "
+    "on reduction of distance correlation between raw data and learned representations during "
+    "training and inference with image datasets. We prevent such reconstruction of raw data while "
+    "maintaining information required to sustain good classification accuracies.",
+    quoted_from="abstract, arXiv 2008.09161",
     ours="Digits and MNIST, weight 3, and a decoder that is trained against it (docs/leakage.md).",
     judge=judge,
     seeds=range(5),

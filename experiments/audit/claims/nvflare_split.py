@@ -9,6 +9,9 @@ CLAIM = Claim(
     "at the label site.",
     source="NVFlare, cifar10-splitnn/model.py at commit 56f4951; pull request 5050, August 2026",
     known="read",
+    quote="Backpropagation produces cut-layer gradients that are returned to the image site; "
+    "labels and classifier parameters remain local.",
+    quoted_from="docstring of TopModel, NVFlare, cifar10-splitnn/model.py",
     ours="Read in client.py at commit 50ee1cc, not run.",
     no_command="its source was read",
     judge=by_hand(

@@ -27,6 +27,10 @@ CLAIM = Claim(
     says="On MNIST, training alone has a higher accuracy than FedAvg, FedProx and SCAFFOLD.",
     source="PFLlib, https://github.com/TsingZ0/PFLlib/issues/243, July 2025",
     known="read",
+    quote="When we tested Local, FedProx, FedAvg, and SCAFFOLD on the MNIST dataset, using all the "
+    "framework's default hyperparameters, we observed that Local mode achieved the highest "
+    "test_acc (0.991) with the fewest communication rounds.",
+    quoted_from="a user, TsingZ0/PFLlib, issue 243, July 2025",
     ours="Digits, twenty owners with two shards of sorted samples, an owner's accuracy on test "
     "images distributed as its own classes are (docs/newer_methods.md). FedProx was not run.",
     judge=judge,

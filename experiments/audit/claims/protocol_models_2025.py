@@ -125,6 +125,10 @@ CLAIM = Claim(
     "convergence.",
     source="Ramasinghe et al. 2025, arXiv 2506.01260, abstract",
     known="abstract",
+    quote="We propose a novel compression algorithm that compresses both forward and backward "
+    "passes, enabling up to 99% compression with no convergence degradation with negligible "
+    "memory/compute overhead.",
+    quoted_from="abstract, arXiv 2506.01260",
     ours="A GPT of two blocks of width 64 on Shakespeare, cut behind the first block, 1,600 "
     "windows of 64 characters, four epochs. The matrices that write into the stream and the "
     "learned part of the embeddings are held in a random subspace; the fixed part is rebuilt from "

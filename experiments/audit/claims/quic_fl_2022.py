@@ -117,6 +117,9 @@ CLAIM = Claim(
     "at random to levels that a solver has found, and the sum is rotated back once.",
     source="Ben-Basat et al. 2022, arXiv 2205.13341, abstract, and the authors' repository",
     known="abstract",
+    quote="QUIC-FL is unbiased, offers fast aggregation time, and is competitive with the most "
+    "accurate (slow aggregation) DME techniques.",
+    quoted_from="abstract of the ICLR 2023 submission, openreview.net, 04OL67rm6ok",
     ours="A plain edition: the levels come from gradient descent, and the two ends share no random "
     "numbers, with which the paper's levels are better. Ten vectors of 16,384 log-normal values, "
     "one in 512 values sent exactly, all headers counted; EDEN unbiased, with a rotation of its "

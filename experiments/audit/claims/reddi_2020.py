@@ -43,6 +43,9 @@ CLAIM = Claim(
     "than with the plain mean.",
     source="Reddi et al. 2020, arXiv 2003.00295, abstract",
     known="abstract",
+    quote="We also perform extensive experiments on these methods and show that the use of "
+    "adaptive optimizers can significantly improve the performance of federated learning.",
+    quoted_from="abstract, arXiv 2003.00295v5",
     ours="Digits, ten clients with Dirichlet(0.3), three in a round, 25 rounds. No byte more is "
     "sent.",
     judge=judge,

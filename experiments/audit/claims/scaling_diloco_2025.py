@@ -25,6 +25,9 @@ CLAIM = Claim(
     "parallel training, and can outperform it even at small sizes.",
     source="Charles et al. 2025, arXiv 2503.09799, abstract",
     known="abstract",
+    quote="When well-tuned, DiLoCo scales better than data-parallel training with model size, and "
+    "can outperform data-parallel training even at small model sizes.",
+    quoted_from="abstract, arXiv 2503.09799",
     ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 10 local steps, 600 steps "
     "(docs/language_results.md). How it grows with the model cannot be tested here.",
     lacks="The tuning on which the sentence depends: four trials of the learning rate for each of "

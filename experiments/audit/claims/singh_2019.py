@@ -51,6 +51,11 @@ CLAIM = Claim(
     "clients federated averaging does; clients times parameters is constant at the crossover.",
     source="Singh et al. 2019, arXiv 1909.09145, abstract; the formula is our derivation",
     known="abstract",
+    quote="We show that increasing number of clients or increasing model size favors split "
+    "learning setup over the federated while increasing the number of data samples while keeping "
+    "the number of clients or model size low makes federated learning more communication "
+    "efficient.",
+    quoted_from="abstract, arXiv 1909.09145",
     ours="Real bytes of one pass over 1,000 digits on both sides of the crossover that "
     "`fltoolkit.cost.crossover_clients` predicts; the bottom is handed on from client to client.",
     own_task=True,

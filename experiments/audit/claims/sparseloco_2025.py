@@ -28,6 +28,11 @@ CLAIM = Claim(
     "DiLoCo at the same number of local steps.",
     source="Sarfi et al. 2025, arXiv 2508.15706, abstract",
     known="abstract",
+    quote="In this work, we introduce SparseLoCo, a communication-efficient training algorithm for "
+    "LLMs that effectively leverages Top-k sparsification and quantization to reach extreme "
+    "compression ratios of up to 1-3% sparsity and 2-bit quantization while outperforming "
+    "full-precision DiLoCo.",
+    quoted_from="abstract, arXiv 2508.15706v1",
     ours="4 workers on Shakespeare, 10 local steps, 600 steps (docs/language_results.md).",
     lacks="The paper's chunks of 4,096 values: the largest 2 % are those of the whole model.",
     judge=judge,

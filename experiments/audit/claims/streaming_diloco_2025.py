@@ -29,6 +29,11 @@ CLAIM = Claim(
     "quality of DiLoCo with two orders of magnitude less peak bandwidth.",
     source="Douillard et al. 2025, arXiv 2501.18512, abstract",
     known="abstract",
+    quote="First, we synchronize only subsets of parameters in sequence, rather than all at once, "
+    "which greatly reduces peak bandwidth. Second, we allow workers to continue training while "
+    "synchronizing, which decreases wall clock time. Third, we quantize the data exchanged by "
+    "workers, which further reduces bandwidth across workers.",
+    quoted_from="abstract, arXiv 2501.18512",
     ours="Two parts, 5 steps each, 4 workers, on Shakespeare, 600 steps "
     "(docs/language_results.md).",
     judge=judge,

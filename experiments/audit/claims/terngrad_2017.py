@@ -32,6 +32,10 @@ CLAIM = Claim(
     "points below.",
     source="Wen et al. 2017, arXiv 1705.07878; measured in Lin et al. 2018, table 3",
     known="quoted",
+    quote="Our experiments show that applying TernGrad on AlexNet does not incur any accuracy loss "
+    "and can even improve accuracy.",
+    quoted_from="abstract, arXiv 1705.07878; the factor and the loss of this claim are those that "
+    "another paper measured",
     ours="Digits, ten clients, 25 rounds; the updates in three values, entropy-coded.",
     judge=judge,
     measures={
