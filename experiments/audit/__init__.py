@@ -7,6 +7,7 @@
     run         finding the claims, measuring what is missing
     page        the page docs/audit.md and the picture for the README
 
-Each file of ``claims/`` is one claim, and to add one is to add a file; docs/audit.md says how.
+Each file of ``claims/`` has a claim, or several that are measured alike; docs/audit.md says how to
+add one.
 The command is ``python -m experiments.audit``.
 """

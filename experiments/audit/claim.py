@@ -116,7 +116,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim. Its name is the name of its file."""
+    """One claim."""
 
     title: str
     group: str  # one of GROUPS
@@ -143,13 +143,8 @@ class Claim:
 
 
 def untested(why: str) -> Callable[[Runs], Finding]:
-    """The judge of a claim that we have not measured."""
+    """The judge of a claim that no command measures: say why, or what was seen by hand."""
     return lambda runs: Finding(Verdict.UNTESTED, why)
-
-
-def by_hand(verdict: Verdict, words: str) -> Callable[[Runs], Finding]:
-    """The judge of a system that was measured by hand: say its version, and when it was."""
-    return lambda runs: Finding(verdict, words)
 
 
 def times(factors: Sequence[float], form: str = "") -> str:
@@ -171,6 +166,12 @@ def spread(values: Sequence[float], form: str = ".2f") -> str:
     """
     least, largest = (f"{bound(values):{form}}" for bound in (min, max))
     return f"{mean(values):{form}}" if least == largest else mean_ci(values, form)
+
+
+def factors(runs: Runs, name: str, reference: str) -> tuple[str, str]:
+    """How many times fewer bytes than the reference, up and both ways: the cells of the table."""
+    up, total = (runs.fewer(name, reference, key) for key in ("nbytes_up", "nbytes"))
+    return times(up), times(total)
 
 
 def on_seeds(runs: Runs) -> str:
@@ -201,9 +202,8 @@ def judge_saving(
 
     ``of`` is ``nbytes_up`` where the claim speaks of the way up alone.
     """
-    up, total = (runs.fewer(name, reference, key) for key in ("nbytes_up", "nbytes"))
     lost = runs.points(name, reference)
-    factors = runs.fewer(name, reference, of)
-    verdict = judged(rule.at_least(lost, -points), rule.saves(factors, claimed))
+    saved = rule.saves(runs.fewer(name, reference, of), claimed)
+    verdict = judged(rule.at_least(lost, -points), saved)
     words = f"{spread(lost, '+.2f')} points of accuracy, of which {points:g} may be lost. {why}"
-    return Finding(verdict, words.strip(), times(up), times(total))
+    return Finding(verdict, words.strip(), *factors(runs, name, reference))

@@ -8,7 +8,7 @@ from typing import Any
 from experiments.audit import stored
 from experiments.audit.claim import Measure, Values
 from experiments.runs import Result
-from fltoolkit_research import Experiment, bytes_to_reach, records
+from fltoolkit_research import Experiment, records
 
 OF_LANGUAGE = (
     "Steps and codecs by one trial each on seeds 0 and 1, AdamW's rate as the better of two, all "
@@ -39,26 +39,6 @@ def measure(what: Measure, seed: int, quick: bool) -> Values:
     experiment = replace(what, seed=seed)
     found = stored.history(experiment)
     return _values(dict(found[-1]) if found else _last(experiment))
-
-
-def reaching(experiment: Experiment, target: float) -> Callable[[int, bool], Values]:
-    """Bytes and rounds until an accuracy is first reached; 0 where it never is."""
-
-    def run(seed: int, quick: bool) -> Values:
-        wanted = replace(experiment, seed=seed)
-        history = None if quick else stored.history(wanted)
-        if history is None:
-            from fltoolkit import History
-
-            history = History(records(_short(wanted) if quick else wanted))
-        first = next((r["round"] for r in history if r["accuracy"] >= target), 0)
-        return {
-            "nbytes": float(bytes_to_reach(history, target) or 0),
-            "rounds": float(first),
-            "accuracy": float(history[-1]["accuracy"]),
-        }
-
-    return run
 
 
 def fedavg(part: str, name: str, goal: float) -> Callable[[int, bool], Values]:

@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from fltoolkit.cost import federated_nbytes, measure, split_nbytes
 from fltoolkit.history import Record
-from fltoolkit.models import seeded
 from fltoolkit.shapes import Float
 
 VGG16_WIDTHS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
@@ -32,8 +31,8 @@ def published_tables() -> list[Record]:
     split learning 100 0.1548 -0.6%
     """
     with torch.device("meta"):
-        vgg = measure(vgg16(10, seed=0), (3, 32, 32), cut=2)
-        resnet = measure(resnet50(100, seed=0), (3, 32, 32), cut=1)
+        vgg = measure(vgg16(10), (3, 32, 32), cut=2)
+        resnet = measure(resnet50(100), (3, 32, 32), cut=1)
     rows: list[Record] = []
 
     def add(table: str, method: str, clients: int, printed: float, ours: float, how: str) -> None:
@@ -58,52 +57,39 @@ def published_tables() -> list[Record]:
     return rows
 
 
-def vgg16(num_classes: int = 10, *, seed: int) -> nn.Sequential:
+def vgg16(num_classes: int) -> nn.Sequential:
     """VGG-16 for images of 3 x 32 x 32: 13 convolutions, then 512-4096-4096-``num_classes``.
 
     It is configuration D of Simonyan & Zisserman 2014 (arXiv 1409.1556), without dropout; it takes
     332.1 million multiply-accumulates for each image. Convolution and ReLU are separate items: a
     cut at 2 is after the first layer, with 64 x 32 x 32 activations.
-
-    >>> with torch.device("meta"):
-    ...     model = vgg16(seed=0)
-    >>> model[:2](torch.empty(1, 3, 32, 32, device="meta")).shape
-    torch.Size([1, 64, 32, 32])
     """
     layers: list[nn.Module] = []
-    with seeded(seed):
-        width_in = 3
-        for widths in VGG16_WIDTHS:
-            for width in widths:
-                layers += [nn.Conv2d(width_in, width, 3, padding=1), nn.ReLU()]
-                width_in = width
-            layers.append(nn.MaxPool2d(2))
-        layers += [nn.Flatten(), *dense(512, 4096, 4096, num_classes)]
-        return he_init(nn.Sequential(*layers))
+    width_in = 3
+    for widths in VGG16_WIDTHS:
+        for width in widths:
+            layers += [nn.Conv2d(width_in, width, 3, padding=1), nn.ReLU()]
+            width_in = width
+        layers.append(nn.MaxPool2d(2))
+    return nn.Sequential(*layers, nn.Flatten(), *dense(512, 4096, 4096, num_classes))
 
 
-def resnet50(num_classes: int = 100, *, seed: int) -> nn.Sequential:
+def resnet50(num_classes: int) -> nn.Sequential:
     """ResNet-50 for images of 3 x 32 x 32: 16 bottleneck blocks, 23.7 million parameters.
 
     It is that of He et al. 2016 (arXiv 1512.03385, Table 1), with the usual first layer for small
     images: a 3 x 3 convolution of stride 1 without pooling, so the cut at 1 sends 64 x 32 x 32
-    activations. The items are: conv, BatchNorm, ReLU, the 16 blocks, pool, flatten, linear,
-    log-softmax. A block is one item, because the network cannot be cut inside a shortcut.
-
-    >>> with torch.device("meta"):
-    ...     model = resnet50(seed=0)
-    >>> sum(p.numel() for p in model.parameters()), len(model)
-    (23705252, 23)
+    activations.
     """
-    with seeded(seed):
-        layers: list[nn.Module] = [*conv_bn(3, 64, 3), nn.ReLU()]
-        width_in = 64
-        for width, num_blocks, stride in RESNET50_STAGES:
-            for block in range(num_blocks):
-                layers.append(Bottleneck(width_in, width, stride if block == 0 else 1))
-                width_in = 4 * width
-        layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), *dense(width_in, num_classes)]
-        return he_init(nn.Sequential(*layers))
+    layers: list[nn.Module] = [*conv_bn(3, 64, 3), nn.ReLU()]
+    width_in = 64
+    for width, num_blocks, stride in RESNET50_STAGES:
+        for block in range(num_blocks):
+            layers.append(Bottleneck(width_in, width, stride if block == 0 else 1))
+            width_in = 4 * width
+    return nn.Sequential(
+        *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), *dense(width_in, num_classes)
+    )
 
 
 class Bottleneck(nn.Module):
@@ -141,17 +127,3 @@ def dense(*widths: int) -> list[nn.Module]:
     for width_in, width in pairwise(widths):
         layers += [nn.Linear(width_in, width), nn.ReLU()]
     return [*layers[:-1], nn.LogSoftmax(dim=1)]
-
-
-def he_init(model: nn.Sequential) -> nn.Sequential:
-    """Weights of variance 2 / fan_in (He et al. 2015, arXiv 1502.01852, eq. 10), and zero biases.
-
-    The variance of torch's default is six times smaller: after 16 layers almost no signal would be
-    left.
-    """
-    for module in model.modules():
-        if isinstance(module, nn.Conv2d | nn.Linear):
-            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-    return model

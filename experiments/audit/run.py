@@ -23,22 +23,24 @@ RESULTS = Path(__file__).parents[1] / "results" / "audit.jsonl"
 
 
 def find(folder: Path = CLAIMS) -> dict[str, Claim]:
-    """All claims of a folder by name: ``chen_2021.py`` is ``chen-2021``.
+    """All claims of the files of a folder, by name.
 
-    Raises ValueError for a file without a `Claim` called CLAIM.
+    A file has one CLAIM, whose name is that of the file (``c3_sl_2022.py`` is ``c3-sl-2022``), or
+    several in a dict CLAIMS by name. Raises ValueError for a file without either.
     """
-    found = {}
+    found: dict[str, Claim] = {}
     for path in sorted(folder.glob("[!_]*.py")):
-        spec = importlib.util.spec_from_file_location(f"audit_claim_{path.stem}", path)
+        spec = importlib.util.spec_from_file_location(f"audit_claims_{path.stem}", path)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        claim = getattr(module, "CLAIM", None)
-        if not isinstance(claim, Claim):
-            raise ValueError(f"{path}: a file of a claim defines CLAIM = Claim(...)")
-        found[path.stem.replace("_", "-")] = claim
-    return found
+        alone = {path.stem.replace("_", "-"): getattr(module, "CLAIM", None)}
+        claims = getattr(module, "CLAIMS", alone)
+        if not all(isinstance(claim, Claim) for claim in claims.values()):
+            raise ValueError(f"{path}: a file defines CLAIM = Claim(...), or CLAIMS by name")
+        found |= claims
+    return dict(sorted(found.items()))
 
 
 def key(name: str, claim: Claim, measured: str, seed: int) -> str:

@@ -87,37 +87,6 @@ def test_masks_pass_gradients_to_their_probabilities():
     assert torch.equal(codec.decode(codec.encode(counts))["w"], counts["w"])
 
 
-@pytest.mark.later
-def test_values_are_rounded_to_levels_without_bias_or_sent_whole():
-    namespace = claim("quic_fl_2022")
-    x = torch.randn(64, generator=torch.Generator().manual_seed(0))
-    y = namespace["hadamard"](x)
-    assert float(y.norm()) == pytest.approx(float(x.norm()), rel=1e-5)
-    torch.testing.assert_close(namespace["hadamard"](y), x)
-    levels = namespace["levels_of"](2)
-    assert levels.tolist() == sorted(levels.tolist())
-    torch.testing.assert_close(levels, -levels.flip(0), atol=1e-2, rtol=0)
-    values, generator = torch.tensor([0.4, -1.7, 9.0]), torch.Generator().manual_seed(0)
-    drawn = [namespace["rounded"](values, levels, generator) for _ in range(3000)]
-    assert [bool(whole) for whole in drawn[0][1]] == [False, False, True]
-    mean = torch.stack([levels[symbols] for symbols, _ in drawn]).mean(0)
-    torch.testing.assert_close(mean[:2], values[:2], atol=0.08, rtol=0)
-
-
-def test_a_constrained_network_loses_nothing_at_the_cut():
-    """The coordinates are the whole stream; without the constraint they are a small part of it."""
-    pipe_of, x = claim("protocol_models_2025")["Pipe"], torch.arange(24).reshape(2, 12) % 9
-    for constrained in (True, False):
-        pipe = pipe_of(9, 8, constrained, 0)
-        with torch.no_grad():
-            for p in pipe.parameters():  # as if it had learned something
-                p += 0.1 * torch.randn(p.shape, generator=torch.Generator().manual_seed(1))
-            coordinates = pipe.first(x)
-            error = (pipe.second(coordinates, x) - pipe.model(x)).abs().max()
-        assert coordinates.shape == (2, 12, 8)
-        assert (error < 1e-4) == constrained
-
-
 def test_nf4_has_the_published_levels():
     """Some of its 16 levels, as bitsandbytes lists them; the largest value is the scale."""
     block = torch.tensor([2.0, -2.0, 1.0, 0.88, -1.05, 0.0] + 58 * [0.1])
