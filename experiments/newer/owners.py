@@ -25,7 +25,7 @@ from experiments.null_rows import (
     bits,
     sent_in,
 )
-from experiments.replications.drift import feddyn, scaffold
+from experiments.replications.drift import scaffold
 from experiments.replications.personal import AtHome, ditto, fedper, own_weights, worst_tenth
 from experiments.runs import Result
 from fltoolkit import SGD, Channel, Party, fedavg, load
@@ -44,7 +44,6 @@ RATES = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8)
 GRIDS = {
     "FedAvg": product(lr=RATES),
     "SCAFFOLD": product(lr=RATES),
-    "FedDyn": product(lr=(0.1, 0.2, 0.4), alpha=(0.02, 0.1)),
     "FedPer, last layer at home": product(lr=RATES),
     "Ditto": product(lr=(0.1, 0.2, 0.4), pull=(0.1, 1.0)),
     ALONE: product(lr=RATES),
@@ -88,7 +87,7 @@ def run(setting: Setting, seed: int) -> Result:
     else:
         accuracies = [accuracy(model, own[k], data, y) for k, (_, y) in owners.items()]
     shared = right(model, data).mean().item()
-    one_for_all = setting.name in ("FedAvg", "SCAFFOLD", "FedDyn", SEND, ONE_BIT, UNTRAINED)
+    one_for_all = setting.name in ("FedAvg", "SCAFFOLD", SEND, ONE_BIT, UNTRAINED)
     return {
         "own": mean(accuracies),
         "worst": worst_tenth(accuracies),
@@ -122,7 +121,6 @@ def records(
         return
     protocols: dict[str, Callable[..., Iterator[Record]]] = {
         "SCAFFOLD": scaffold,
-        "FedDyn": feddyn,
         "Ditto": partial(ditto, memory=at_home),
         "FedPer, last layer at home": partial(
             fedper, at_home=lambda entry: entry.startswith("2."), memory=at_home

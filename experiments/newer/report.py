@@ -1,7 +1,6 @@
 """The tables, as Markdown, from the runs that are there."""
 
-import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean
 
@@ -65,21 +64,5 @@ def effort(group: Group, rows: list[Row]) -> str:
 def write(groups: Mapping[str, Group], results: Mapping[str, Result]) -> None:
     """Put each table between its two marks on the page."""
     for group in groups.values():
-        write_between(PAGE, *marks(group.name), table(group, results).split("\n\n", 1)[1])
-
-
-def marks(name: str) -> tuple[str, str]:
-    """Between which the page holds what has this name."""
-    return f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-
-
-def command(name: str, table: Callable[[Sequence[int]], str], seeds: Sequence[int]) -> None:
-    """What a module with one table does: print it, and with --write put it into the page."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seeds", type=int, nargs="+", default=seeds)
-    parser.add_argument("--write", action="store_true", help="write the table into the page")
-    args = parser.parse_args()
-    printed = table(args.seeds)
-    print(printed)
-    if args.write:
-        write_between(PAGE, *marks(name), printed)
+        begin, end = (f"<!-- {group.name}: {word} -->" for word in ("begin", "end"))
+        write_between(PAGE, begin, end, table(group, results).split("\n\n", 1)[1])

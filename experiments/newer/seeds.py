@@ -14,7 +14,6 @@ from typing import Any
 
 from torch import nn
 
-from experiments.newer.adapters import nearest_factors
 from experiments.newer.owners import alone, data_of, network, right
 from experiments.newer.setting import Group, Setting, product
 from experiments.null_rows import (
@@ -34,7 +33,7 @@ from experiments.runs import Result
 from fltoolkit import SGD, Channel, Party, fedavg, load
 from fltoolkit.codecs import Codec
 from fltoolkit.data import partition_iid
-from fltoolkit.federated import Local, Server
+from fltoolkit.federated import Local
 from fltoolkit.federated.samples import Clients
 from fltoolkit.history import Record
 from fltoolkit_research.finetuning import FineTuned, full, lora
@@ -57,7 +56,6 @@ ZEROTH: dict[str, tuple[Callable[..., Iterator[Record]], int]] = {  # and local 
     SEEDS_1024: (partial(fedkseed, along=Directions(1024)), SLOPES),
 }
 FACTORS, EXACT = "LoRA of rank 2, FedAvg", "LoRA of rank 2, FedEx-LoRA"
-NEAREST = "LoRA of rank 2, FLoRA-NA"
 GRIDS = {
     "FedAvg": product(lr=RATES),
     ONE: product(lr=SMALL),
@@ -96,7 +94,7 @@ def run(
     owners = {f"owner_{k}": (data.x_train[p], data.y_train[p]) for k, p in enumerate(parts)}
     at_home = AtHome()
     model: nn.Module = network(seed)
-    if name in (FACTORS, EXACT, NEAREST):
+    if name in (FACTORS, EXACT):
         model = lora(learned(), 2, seed=0)
     elif setting.group == "tuned" and name != UNTRAINED:
         model = full(learned())
@@ -147,9 +145,6 @@ def records(
         yield from protocol(model, owners, channel, rounds=SLOPE_ROUNDS, local=local, **how)
     elif isinstance(model, FineTuned) and name == EXACT:
         yield from fedex_lora(model, owners, channel, rounds=ROUNDS, local=local, seed=seed)
-    elif isinstance(model, FineTuned) and name == NEAREST:
-        server = Server(mean=nearest_factors(model))
-        yield from fedavg(model, owners, channel, rounds=ROUNDS, local=local, server=server, **how)
     else:
         yield from fedavg(model, owners, channel, rounds=ROUNDS, local=local, **how)
 
@@ -171,7 +166,7 @@ FINE_TUNED = replace(
     title="Seeds and scalars, fine-tuning: from MNIST to digits, four owners with equal shares",
     grids={
         "FedAvg": GRIDS["FedAvg"],
-        **dict.fromkeys((FACTORS, EXACT, NEAREST), product(lr=(0.01, 0.02, 0.05, 0.1, 0.2, 0.4))),
+        **dict.fromkeys((FACTORS, EXACT), product(lr=(0.01, 0.02, 0.05, 0.1, 0.2, 0.4))),
         **GRIDS,
     },
     fixed=(BEFORE, UNTRAINED, COMMONEST),

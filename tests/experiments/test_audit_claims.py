@@ -93,3 +93,23 @@ def test_nf4_has_the_published_levels():
     back = claim("higgs_2024")["nf4"](block)[:6] / 2
     expected = torch.tensor([1.0, -1.0, 0.44070983, 0.44070983, -0.52507305, 0.0])
     torch.testing.assert_close(back, expected, atol=1e-5, rtol=0)
+
+
+def test_the_nearest_of_all_points_is_sent_for_each_pair():
+    namespace = claim("higgs_2024")
+    stage, grid = namespace["Pairs"](2), namespace["normal_grid"](2)
+    x = torch.randn(3, 8, generator=torch.Generator().manual_seed(1))
+    scale = x.square().mean().sqrt()
+    expected = [grid[(grid - pair).norm(dim=1).argmin()] for pair in (x / scale).view(-1, 2)]
+    back = stage.undo(stage.apply({"w": x}))["w"]
+    torch.testing.assert_close(back, (torch.stack(expected) * scale).view(3, 8))
+
+
+def test_a_patch_has_the_changed_values_only():
+    namespace = claim("pulse_2026")
+    old = {"w": torch.linspace(-1, 1, 1000), "b": torch.zeros(3)}
+    changed, short = namespace["patched"](old, {"w": old["w"] * (1 + 1e-6), "b": torch.zeros(3)})
+    assert changed < 0.01
+    changed, long = namespace["patched"](old, {"w": -old["w"], "b": torch.ones(3)})
+    assert changed == 1.0
+    assert short < 100 < long

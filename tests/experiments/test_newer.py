@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.newer import masked, pairs, unchanged
+from experiments.newer import masked
 from experiments.newer.__main__ import RESULTS, run
 from experiments.newer.owners import OWNERS_DIFFER, data_of
-from experiments.newer.report import PAGE, table
+from experiments.newer.report import table
 from experiments.newer.setting import CHOICE_SEEDS, SEEDS, Setting, product
 from experiments.runs import read
 from fltoolkit import Channel
@@ -54,42 +54,6 @@ def test_a_run_is_the_same_again():
     assert again["key"] == kept["key"]
     assert again["nbytes"] == kept["nbytes"]
     assert again["own"] == pytest.approx(kept["own"], abs=0.01)
-
-
-@pytest.mark.later
-def test_the_nearest_of_all_points_is_sent_for_each_pair_and_an_odd_value_too():
-    stage, grid = pairs.Pairs(2), pairs.normal_grid(2)
-    x = pairs.normal_values(1)[:21].view(3, 7)
-    scale = x.square().mean().sqrt()
-    flat = [*x.reshape(-1).tolist(), 0.0]
-    expected = []
-    for k in range(0, 22, 2):
-        pair = torch.tensor(flat[k : k + 2]) / scale
-        expected += (grid[(grid - pair).norm(dim=1).argmin()] * scale).tolist()
-    parts = stage.apply({"w": x})
-    assert parts["w"].values.shape == x.shape
-    back = stage.undo(parts)["w"].reshape(-1)
-    torch.testing.assert_close(back[:20], torch.tensor(expected[:20]))
-
-
-def test_the_page_has_the_errors_of_pairs_and_of_what_is_better():
-    page = PAGE.read_text(encoding="utf-8")
-    (row,) = [line for line in page.splitlines() if line.startswith("| pairs, 2 bits |")]
-    bits, error = pairs.weighed(pairs.codecs(2)["pairs, 2 bits"], pairs.normal_values(10))
-    assert row.split(" | ")[1].startswith(f"{bits:.2f}")
-    assert float(row.split(" | ")[2].split(" ")[0]) == pytest.approx(error, abs=0.02)
-
-
-def test_a_patch_has_the_changed_values_only():
-    old = {"w": torch.linspace(-1, 1, 1000), "b": torch.zeros(3)}
-    same = {"w": old["w"] * (1 + 1e-6), "b": torch.zeros(3)}
-    changed, short = unchanged.patched(old, same)
-    assert changed < 0.01
-    new = {"w": -old["w"], "b": torch.ones(3)}  # also across zero
-    changed, long = unchanged.patched(old, new)
-    assert changed == 1.0
-    assert short < 100 < long
-    assert unchanged.ordered(torch.tensor([-2.0, -1.0, 0.0, 1.0, 2.0])).diff().min() > 0
 
 
 MASKS = [masked.Masks(0.2, signed=signed) for signed in (False, True)]

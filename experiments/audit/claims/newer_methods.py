@@ -265,7 +265,7 @@ CLAIMS["fl-bench-scaffold"] = Claim(
     measures={name: partial(stored.newer, OWNERS_DIFFER, name) for name in ("FedAvg", "SCAFFOLD")},
     seeds=SEEDS,
 )
-TOGETHER = ("FedAvg", "SCAFFOLD", "FedDyn", "FedPer, last layer at home", "Ditto")
+TOGETHER = ("FedAvg", "SCAFFOLD", "FedPer, last layer at home", "Ditto")
 
 
 def pfllib_local(runs: Runs) -> Finding:
