@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from experiments.replications.adaptive import AdaptiveLevels, ByteBudget
-from experiments.replications.asynchronous import AsyncServer, fedasync, fedbuff
+from experiments.replications.adaptive import ByteBudget
+from experiments.replications.asynchronous import AsyncServer, fedbuff
 from experiments.replications.deflate import Deflate
 from experiments.replications.dgc import DGC
 from experiments.replications.local_loss import train_local_loss
@@ -446,14 +446,6 @@ def fedavg_private() -> Run:
     return federated(server=Server(mean=GaussianDP(clip=0.3, noise_multiplier=0.2, seed=6)))
 
 
-def fedavg_adaptive_levels() -> Run:
-    def make(levels: int) -> Pipeline:
-        return Pipeline(QSGD(levels))
-
-    server, local = Server(tune=AdaptiveLevels(make, first=2)), dataclasses.replace(LOCAL, lr=0.3)
-    return federated({"update": make(2)}, server=server, rounds=5, local=local)
-
-
 def fedavg_byte_budget() -> Run:
     def make(fraction: float) -> ErrorFeedback:
         return ErrorFeedback(Pipeline(TopK(fraction), Half()))
@@ -473,11 +465,6 @@ def intervals() -> Run:
     return averaged(interval_averaging, num_averages=3, local=local, server=server)
 
 
-def fedasync_by_staleness() -> Run:
-    server = AsyncServer(concurrency=3, clock=LogNormal(1.0, dropout=0.1, seed=1))
-    return averaged(fedasync, {"update": Pipeline(Quantize(8))}, num_updates=9, server=server)
-
-
 def fedbuff_with_momentum() -> Run:
     model, codecs = network(), {"update": Pipeline(Rotate(), Quantize(4))}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
@@ -495,8 +482,7 @@ RUNS: dict[str, Callable[[], Run]] = {
         *(split_async, split_async_moved_and_delta, split_async_relay, uploading, local_loss),
         *(fedavg_plain, fedsgd, fedavg_compressed_both_ways, fedavg_entropy_coded),
         *(fedavg_stragglers, fedadam, fedyogi, fedprox, fedavg_private),
-        *(fedavg_adaptive_levels, fedavg_byte_budget, fedavg_with_buffers, intervals),
-        *(fedasync_by_staleness, fedbuff_with_momentum),
+        *(fedavg_byte_budget, fedavg_with_buffers, intervals, fedbuff_with_momentum),
     )
 }
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from experiments.replications.dgc import DGC
-from experiments.replications.drift import feddyn, scaffold
+from experiments.replications.drift import scaffold
 from experiments.replications.yogi import Yogi
 from fltoolkit import Channel
 from fltoolkit.codecs import ErrorFeedback, Float8, Pipeline, Quantize, TopK
@@ -69,7 +69,6 @@ AVERAGING = {
     "fedavg": partial(fedavg, cohort=3),
     "fedavg, Yogi": None,
     "scaffold": partial(scaffold, cohort=3, server_lr=8.0),
-    "feddyn": partial(feddyn, cohort=3, alpha=0.1),
     "diloco": diloco,
     "diloco, ring": partial(diloco, exchange=Ring()),
     "diloco, gather": partial(diloco, exchange=AllGather()),
@@ -144,7 +143,6 @@ def sparse_net():
         (partial(fedavg, rounds=2, cohort=2), {"prox": 0.1}),
         (partial(fedavg, rounds=2, cohort=2), {"clip_norm": 0.1}),
         (partial(scaffold, rounds=2, cohort=2), {}),
-        (partial(feddyn, rounds=2, cohort=2, alpha=0.1), {}),
         (partial(ddp, steps=2), {}),
     ],
 )

@@ -1,53 +1,14 @@
-"""Compression that changes during the run: how many levels or values, decided for each round.
+"""Compression that changes during the run: how many values, decided for each round.
 
-A rule reads a record and makes the codec of the next updates: ``Server(tune=rule)``. The
-memory of the links' codecs, such as residuals, is kept. Not here: the codecs (the room
-codecs), the rounds (rounds.py).
+A rule reads a record and makes the codec of the next updates: ``Server(tune=rule)``. The memory of
+the links' codecs, such as residuals, is kept.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fltoolkit.codecs.base import Codec
 from fltoolkit.history import Record
-
-
-@dataclass
-class AdaptiveLevels:
-    """More levels as the loss falls: ``ceil(sqrt(first_loss / loss) * first)``.
-
-    Coarse steps are good enough while the model is bad. ``make(levels)`` makes the codec, e.g.
-    ``lambda levels: Pipeline(QSGD(levels), ContextEntropy())``; begin with ``make(first)``.
-    Source: AdaQuantFL, Jhunjhunwala et al. 2021, arXiv 2102.04487.
-
-    >>> rule = AdaptiveLevels(make=print, first=2)
-    >>> for loss in (2.0, 0.5, 0.02):
-    ...     _ = rule({"loss": loss})
-    2
-    4
-    20
-    """
-
-    make: Callable[[int], Codec]
-    first: int
-    most: int = 255  # levels; larger = less compression in the end
-    first_loss: float | None = None  # the loss of the first record
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.first <= self.most:
-            raise ValueError(f"first={self.first} levels: must be 1 to most={self.most}")
-
-    def __call__(self, record: Record) -> Codec | None:
-        """The codec for this loss; None for a round without a loss."""
-        if "loss" not in record:
-            return None
-        loss = float(record["loss"])
-        self.first_loss = loss if self.first_loss is None else self.first_loss
-        ratio = max(self.first_loss, 0.0) / loss if loss > 0 else math.inf
-        # a loss may have rounding errors: ceil(2.0000000001) would be one level too many
-        levels = math.sqrt(min(ratio, self.most**2)) * self.first
-        return self.make(min(max(math.ceil(levels - 1e-9), 1), self.most))
 
 
 @dataclass

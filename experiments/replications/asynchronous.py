@@ -1,8 +1,8 @@
-"""Servers that never wait for a round: FedAsync and FedBuff, on the virtual clock.
+"""A server that never waits for a round: FedBuff, on the virtual clock.
 
 When a client is done, it sends its update at once, and another client begins with the newest model.
-So nobody waits for stragglers, but updates are stale. docs/federated.md compares them with rounds:
-they are not worth it there. Not here: the weight of a stale update (`fltoolkit.federated.clock`).
+So nobody waits for stragglers, but updates are stale. docs/federated.md compares it with rounds:
+it is not worth it there. Not here: the weight of a stale update (`fltoolkit.federated.clock`).
 """
 
 import heapq
@@ -77,70 +77,6 @@ class AsyncServer:
 
 
 @checked_at_call
-def fedasync(
-    model: nn.Module,
-    clients: Clients | Fleet,
-    channel: Channel,
-    *,
-    num_updates: int,
-    local: Local,
-    server: AsyncServer,
-    alpha: float = 0.6,
-    seed: int = 0,
-) -> Iterator[Record]:
-    """Each client's model is mixed into the server's when it arrives; one record per update.
-
-    ``x <- (1 - a) x + a x_new`` with ``a = alpha * server.staleness(t - tau)``: t is how often the
-    server's model has changed, and tau is the value of t when the model was sent to the client. The
-    numbers of samples are not used. Source: Xie et al. 2019, arXiv 1903.03934, algorithm 1;
-    ``local.prox`` is its rho.
-
-    Records hold ``round`` (t), ``step`` (t + 1), ``client``, ``loss``, ``staleness``,
-    ``num_failed`` (clients whose training failed since the last record), ``seconds`` and the totals
-    of bytes. Updates that are not ready at the end are not sent. For the other arguments see
-    `fedavg` and `AsyncServer`. Arguments are checked at the call.
-
-    >>> from fltoolkit.federated import Scripted
-    >>> model = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
-    >>> data = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
-    >>> clients, clock = {"ann": data, "bea": data}, Scripted({"ann": [1.0], "bea": [2.5]})
-    >>> local, server = Local(2, lr=0.1, epochs=1), AsyncServer(concurrency=2, clock=clock)
-    >>> records = fedasync(model, clients, Channel(), num_updates=4, local=local, server=server)
-    >>> for record in records:
-    ...     print(record["client"], record["seconds"], record["staleness"])
-    ann 1.0 0
-    ann 2.0 0
-    bea 2.5 2
-    ann 3.0 1
-    """
-    if not 0 < alpha <= 1:
-        raise ValueError(f"alpha={alpha}: the share of the new model, above 0 and at most 1")
-    workers = Workers(model, as_fleet(clients), local, seed, SERVER)
-    numbers = to_come("num_updates", num_updates)
-    flight = _begun(workers, channel, server)
-    yield CHECKED
-
-    totals = channel.begin(set(workers.clients), [model], sends_weights=True)
-    updates = _updates(workers, channel, server, flight)
-    for t in numbers:
-        channel.step = t + 1
-        update = next(updates)
-        a, x = alpha * update.weight, model.state_dict()
-        change = {n: update.start[n] + d - x[n].to(d) for n, d in update.delta.items()}  # x_new - x
-        apply_update(model, _scaled(change, a), server.optimizer)
-        yield {
-            "round": t,
-            "step": t + 1,
-            "client": update.client,
-            "loss": update.loss,
-            "staleness": update.staleness,
-            "num_failed": update.num_failed,
-            "seconds": flight.seconds,
-            **totals(),
-        }
-
-
-@checked_at_call
 def fedbuff(
     model: nn.Module,
     clients: Clients | Fleet,
@@ -187,13 +123,17 @@ def fedbuff(
     updates = _updates(workers, channel, server, flight)
     for t in numbers:
         channel.step = t + 1
-        # without the models from which the clients have trained, which only fedasync needs
-        buffer = [next(updates)._replace(start={}) for _ in range(buffer_size)]
+        buffer = [next(updates) for _ in range(buffer_size)]
         s = [update.weight for update in buffer]
         if any(s):
             mean = weighted_mean([update.delta for update in buffer], s)  # sum s delta / sum s
             # the paper's 1/K sum s delta, as a share of the weighted mean
-            apply_update(model, _scaled(mean, sum(s) / buffer_size), server.optimizer)
+            share = sum(s) / buffer_size
+            change = {
+                n: t * share if t.is_floating_point() else (t * share).round()
+                for n, t in mean.items()
+            }
+            apply_update(model, change, server.optimizer)
         late = [update.staleness for update in buffer]
         yield {
             "round": t,
@@ -214,8 +154,6 @@ def fedbuff(
 class _Update(NamedTuple):
     """A client's update, and what the server knows about it."""
 
-    client: str
-    start: Tree  # the model from which the client has trained
     delta: Tree
     loss: float
     staleness: int  # how often the server's model has changed meanwhile
@@ -224,15 +162,15 @@ class _Update(NamedTuple):
 
 
 def _begun(workers: Workers, channel: Channel, server: AsyncServer) -> _Flight:
-    """The flight of a run, after checks of what both servers share."""
+    """The flight of a run, after checks."""
     check_optimizer(SERVER, workers.model, server.optimizer)
     most, concurrency = len(workers.clients), server.concurrency
     if not 1 <= concurrency <= most:
         raise ValueError(f"concurrency={concurrency}: must be 1 to {most} clients at work")
     if not workers.are_here(channel):
         raise ValueError(
-            "fedasync and fedbuff need all clients in this process; over several processes use "
-            "fedavg, whose server waits for the end of a round"
+            "fedbuff needs all clients in this process; over several processes use fedavg, whose "
+            "server waits for the end of a round"
         )
     return _Flight(list(workers.clients), np.random.default_rng(workers.seed))
 
@@ -268,11 +206,5 @@ def _updates(
             continue
         flight.missed_in_a_row, staleness = 0, channel.step - sent
         weight = weight_of(server.staleness, staleness)
-        yield _Update(client, start, delta, update.loss, staleness, weight, num_failed)
+        yield _Update(delta, update.loss, staleness, weight, num_failed)
         num_failed = 0
-
-
-def _scaled(tree: Tree, factor: float) -> Tree:
-    return {
-        n: t * factor if t.is_floating_point() else (t * factor).round() for n, t in tree.items()
-    }

@@ -1,15 +1,14 @@
 """DeMo and Dion: each worker keeps one part of its momentum and sends the other.
 
-Here: `demo`, which sends the largest cosines, and `dion`, which sends two narrow matrices; both as
-protocols of experiments, too. Not here: where messages go, and several steps between two messages
-(exchange and local_steps in `fltoolkit_research.federated`).
+Here: `demo`, which sends the largest cosines, and `dion`, which sends two narrow matrices. Not
+here: where messages go, and several steps between two messages (exchange and local_steps in
+`fltoolkit_research.federated`).
 """
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,9 +28,6 @@ from fltoolkit_research.federated.data_parallel import (
     trainable,
 )
 from fltoolkit_research.federated.exchange import Exchange, ThroughServer, all_gather
-from fltoolkit_research.federated.muon import muon_for
-from fltoolkit_research.protocol import AMOUNT, COUNT, Protocol, Trained
-from fltoolkit_research.task import Task
 
 
 @dataclass
@@ -73,13 +69,8 @@ def demo(
     the k largest of each chunk, this codec as many of each tensor. The paper's chunks are squares
     of a matrix; here they follow the order in which the values lie in memory.
 
-    Args:
-        local: with ``steps=1``, without ``clip_norm``; the paper's optimizer is SGD.
-        decay: of the momentum.
-        chunk: how many values are transformed together.
-        memory: each worker's momentum, for a run that goes on.
-
-    The other arguments, the records and the errors are those of `ddp`.
+    ``local`` has ``steps=1`` and no ``clip_norm``; the paper's optimizer is SGD. ``memory`` holds
+    each worker's momentum; the other arguments and the records are those of `ddp`.
 
     Each worker sends one coefficient of eight. A step with the sign moves each weight by ``lr``:
 
@@ -98,8 +89,6 @@ def demo(
     check_one_step(team)
     steps = to_come("steps", steps)
     check_count("chunk", chunk)
-    if not 0 <= decay <= 1:
-        raise ValueError(f"decay={decay}: how much of the momentum is kept, from 0 to 1")
     _check_unclipped(local)
     momenta = (memory or Momenta()).of
     yield CHECKED
@@ -161,9 +150,8 @@ def dion(
             momentum=None)``, which knows the hidden matrices and moves the rest with AdamW.
         rank: how many directions of a matrix move; larger: more bytes.
         exchange: `ThroughServer`, `AllGather` or `Ring`.
-        memory: each worker's momenta, for a run that goes on.
 
-    The other arguments, the records and the errors are those of `ddp`.
+    The other arguments and the records are those of `ddp`.
 
     Of the hidden matrix [8, 6] a worker sends 8 and 6 values in place of 48:
 
@@ -275,57 +263,3 @@ def _transform(n: int) -> Tensor:
     matrix = (math.pi / n * k[:, None] * (k[None, :] + 0.5)).cos() * math.sqrt(2 / n)
     matrix[0] /= math.sqrt(2)
     return matrix
-
-
-# ------------------------------------------------------------------------ protocols of experiments
-
-
-def run_demo(task: Task, channel: Channel) -> Trained:
-    """`demo`, by the experiment's optimizer."""
-    decay, chunk = task.settings.get("decay", 0.999), task.settings.get("chunk", 64)
-    yield from _run(demo, task, channel, local=task.local(steps=1), decay=decay, chunk=chunk)
-
-
-def run_dion(task: Task, channel: Channel) -> Trained:
-    """`dion`: hidden matrices move with the experiment's ``lr``, all else with ``adamw_lr``."""
-    more = {name: rate for name, rate in task.settings.items() if name == "adamw_lr"}
-    optimizer = muon_for(task.layers, momentum=None, lr=task.lr, **more)
-    local = task.local(lr=None, optimizer=optimizer, steps=1)
-    yield from _run(dion, task, channel, local=local, rank=task.settings["rank"])
-
-
-def _run(train: Any, task: Task, channel: Channel, **how: Any) -> Trained:
-    workers, server = dict(zip(task.names, task.shares, strict=True)), task.whole()
-    steps = task.rounds * batches_at_once(task)
-    for record in train(task.model, workers, channel, steps=steps, seed=task.seed, **how):
-        yield record, [server]
-
-
-def batches_at_once(task: Task) -> int:
-    """The steps in a pass over the samples, when each worker takes a batch at the same time."""
-    return math.ceil(len(task.data.y_train) / (task.batch_size * task.num_clients))
-
-
-def has_a_rank(experiment: Any) -> None:
-    """Raise ValueError for settings without a rank, or for an optimizer other than its own."""
-    if "rank" not in experiment.settings or experiment.optimizer:
-        raise ValueError("dion needs settings={'rank': 1} or more, and no optimizer: it has Muon")
-
-
-DEMO = Protocol(
-    "demo",
-    run_demo,
-    sends=("update",),
-    settings={"decay": AMOUNT, "chunk": COUNT},
-    records_per_round=batches_at_once,
-    together=lambda task: task.num_clients,
-)
-DION = Protocol(
-    "dion",
-    run_dion,
-    sends=("model", "update"),
-    settings={"rank": COUNT, "adamw_lr": AMOUNT},
-    check=has_a_rank,
-    records_per_round=batches_at_once,
-    together=lambda task: task.num_clients,
-)

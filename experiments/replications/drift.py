@@ -1,4 +1,4 @@
-"""Local steps that are corrected for owners whose data differ: `scaffold` and `feddyn`.
+"""Local steps that are corrected for owners whose data differ: `scaffold`.
 
 Not here: models that differ from owner to owner (personal.py).
 """
@@ -37,10 +37,7 @@ from fltoolkit_research.federated.data_parallel import trainable
 
 @dataclass
 class Corrections(RoundMemory):
-    """What corrects the steps: a tree for each client, and the server's.
-
-    With `scaffold` these are the control variates, with `feddyn` the gradients g_k and h.
-    """
+    """The control variates: a tree for each client, and the server's."""
 
     clients: dict[str, Tree] = field(default_factory=dict)
     server: Tree = field(default_factory=dict)
@@ -76,14 +73,8 @@ def scaffold(
     and steps are plain SGD. All control variates begin at zero, so the first round is that of
     federated averaging.
 
-    Args:
-        model, channel, rounds, cohort, seed: as in `fedavg`.
-        clients: names to data.
-        local: with ``lr``; ``prox`` and ``optimizer`` are not part of the method.
-        server_lr: eta_g of the paper.
-        memory: the control variates, for a run that goes on.
-
-    Records hold ``round``, ``step``, ``loss`` and the running totals of bytes.
+    The arguments are those of `fedavg`; ``server_lr`` is eta_g of the paper, and ``memory`` holds
+    the control variates. Records hold ``round``, ``step``, ``loss`` and the totals of bytes.
 
     >>> x, local = torch.ones(2, 1), Local(2, lr=0.1, steps=4, loss_fn=nn.functional.mse_loss)
     >>> owners = {"ann": (x, 0 * x), "ben": (x, 4 * x)}
@@ -106,7 +97,8 @@ def scaffold(
     yield CHECKED
 
     totals, lr = channel.begin(set(team.clients), [model], sends_weights=True), local.lr
-    memory, zero = memory or Corrections(), _zeros(model)
+    memory = memory or Corrections()
+    zero = {name: torch.zeros_like(p) for name, p in trainable(model).items()}
     own, c = memory.clients, memory.server or zero
     for round_, drawn in cohorts:
         sent = _joined(sent_entries(model), c)
@@ -125,71 +117,6 @@ def scaffold(
         moved = {n: server_lr * d if n in zero else d for n, d in mean.items()}  # no buffers
         apply_update(model, moved, None)
         c = memory.server = plus(c, change, len(drawn) / len(team.clients))
-        yield {"round": round_, "step": channel.step, **loss_of_all(updates), **totals()}
-
-
-@checked_at_call
-def feddyn(
-    model: nn.Module,
-    clients: Clients | Fleet,
-    channel: Channel,
-    *,
-    rounds: int | range,
-    cohort: int,
-    local: Local,
-    alpha: float,
-    memory: Corrections | None = None,
-    seed: int = 0,
-) -> Iterator[Record]:
-    """FedDyn (Acar et al. 2021, arXiv 2111.04263, algorithm 1); one record per round.
-
-    Each client k remembers g_k, the gradient of its loss where its last round ended. A round:
-
-    1. the server sends its model x to a cohort
-    2. each client makes ``loss(w) - <g_k, w> + alpha/2 |w - x|^2`` small, beginning at x
-    3. it ends at w_k, subtracts ``alpha (w_k - x)`` from g_k, and sends ``w_k - x``
-    4. the server subtracts ``alpha / m`` times the sum of these from its h, where m is the number
-       of all clients, and moves x by their mean minus ``h / alpha``
-
-    The messages are those of `fedavg`, to the byte. As in the paper every client weighs the same.
-
-    Args:
-        model, channel, rounds, cohort, seed: as in `fedavg`.
-        clients: names to data.
-        local: ``prox`` must be 0, since alpha takes its place.
-        alpha: larger = shorter ways from the server's model.
-        memory: all g_k, and h, for a run that goes on.
-
-    Records hold ``round``, ``step``, ``loss`` and the running totals of bytes.
-
-    >>> x, local = torch.ones(2, 1), Local(2, lr=0.1, steps=9, loss_fn=nn.functional.mse_loss)
-    >>> owners = {"ann": (x, 0 * x), "ben": (x, 4 * x)}
-    >>> model = nn.Linear(1, 1, bias=False)
-    >>> for record in feddyn(model, owners, Channel(), rounds=30, cohort=2, local=local, alpha=1.0):
-    ...     pass
-    >>> round(model.weight.item(), 3)
-    2.0
-    """
-    if not alpha > 0 or local.prox:
-        raise ValueError(f"alpha={alpha}, prox={local.prox}: give alpha above 0, and no prox")
-    team = Workers(model, as_fleet(clients), replace(local, prox=alpha), seed, SERVER)
-    cohorts = plain_rounds(team, channel, rounds, cohort)
-    yield CHECKED
-
-    totals = channel.begin(set(team.clients), [model], sends_weights=True)
-    memory, zero = memory or Corrections(), _zeros(model)
-    own = memory.clients
-    for round_, drawn in cohorts:
-        starts = {k: channel.send(SERVER, k, "model", sent_entries(model)) for k in drawn}
-        old = {k: own.get(k, zero) for k in drawn}
-        corrections = {k: {n: -t for n, t in old[k].items()} for k in drawn}
-        updates = learn_corrected(team, starts, corrections, round_)
-        for k, update in updates.items():
-            own[k] = plus(old[k], update.delta, -alpha)
-        received = [channel.send(k, SERVER, "update", u.delta) for k, u in updates.items()]
-        mean, share = weighted_mean(received, [1.0] * len(received)), len(drawn) / len(team.clients)
-        h = memory.server = plus(memory.server or zero, mean, -alpha * share)
-        apply_update(model, {**mean, **plus(mean, h, -1 / alpha)}, None)
         yield {"round": round_, "step": channel.step, **loss_of_all(updates), **totals()}
 
 
@@ -253,10 +180,6 @@ def plain_rounds(
 def loss_of_all(updates: Mapping[str, LocalUpdate]) -> Record:
     """The mean local loss, where each client weighs as many samples as it has."""
     return mean_loss([u.loss for u in updates.values()], [u.num_samples for u in updates.values()])
-
-
-def _zeros(model: nn.Module) -> Tree:
-    return {name: torch.zeros_like(p) for name, p in trainable(model).items()}
 
 
 CONTROL = "c/"

@@ -1,14 +1,12 @@
 """Workers that train one model without a server and never hold quite the same weights.
 
 Here: `noloco`, where a worker averages with a random partner, and `sparta`, where all average a few
-random values at a time; both as protocols of experiments, too. Not here: workers that are equal
-after each message (`fltoolkit_research.federated.diloco`).
+random values at a time. Not here: workers that are equal after each message
+ (`fltoolkit_research.federated.diloco`).
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,14 +24,6 @@ from fltoolkit_research.federated.local_steps import (
     inner_steps,
     record_of,
 )
-from fltoolkit_research.protocol import (
-    AMOUNT,
-    COUNT,
-    FLAG,
-    Protocol,
-    Trained,
-)
-from fltoolkit_research.task import Task
 
 
 @dataclass
@@ -47,11 +37,6 @@ class Apart(RoundMemory):
     def begin(self, model: nn.Module, workers: Clients) -> None:
         """Give each worker the common weights and no momentum, unless it goes on with its own."""
         start = sent_entries(model)
-        if odd := [name for name, tensor in start.items() if not tensor.is_floating_point()]:
-            raise ValueError(
-                f"the model has whole numbers {odd}, which cannot be averaged: use a model without "
-                "such buffers (LayerNorm in place of BatchNorm)"
-            )
         for worker in workers:
             self.weights.setdefault(worker, copied(start))
             self.momenta.setdefault(worker, {n: torch.zeros_like(t) for n, t in start.items()})
@@ -91,12 +76,12 @@ def noloco(
 
     Args:
         model: holds the first worker's weights before each record, and the common weights at the
-            beginning.
+            beginning. It may have no whole numbers as buffers.
         group: how many workers average; it divides the number of workers. With 1 nothing is sent.
         outer: learning rate and momentum of step 4; by default the authors' for pairs.
         memory: what each worker holds, for a run that goes on.
 
-    The other arguments, the records and the errors are those of `diloco`.
+    The other arguments and the records are those of `diloco`.
 
     Two of four workers exchange at a time: four messages in a round, where a server has eight.
 
@@ -114,8 +99,6 @@ def noloco(
     if (number := len(team.clients)) % group:
         raise ValueError(f"group={group}: must divide the number of workers, {number}")
     lr, momentum = outer
-    if not (0 < lr < math.inf and 0 <= momentum < 1):
-        raise ValueError(f"outer={outer}: a learning rate above 0, a momentum from 0 to below 1")
     memory = memory or Apart()
     yield CHECKED
 
@@ -164,14 +147,8 @@ def sparta(
     Source: Baioumy and Cheema 2025 (SPARTA, openreview.net/forum?id=stFPf3gzq1), as implemented in
     exo-gym, which also sends the drawn places.
 
-    Args:
-        model: holds the first worker's weights before each record, and the common weights at the
-            beginning.
-        fraction: of the values that are averaged in a round, above 0 and at most 1.
-        exchange: `ThroughServer` or `AllGather`.
-        memory: what each worker holds, for a run that goes on.
-
-    The other arguments, the records and the errors are those of `diloco`.
+    ``fraction`` is above 0 and at most 1, ``exchange`` is `ThroughServer` or `AllGather`; the other
+    arguments and the records are those of `noloco`.
 
     One of eight values is averaged in each round; two workers send it, and both get the mean:
 
@@ -226,44 +203,3 @@ def _show(model: nn.Module, memory: Apart, channel: Channel) -> None:
     """The model becomes that of the first worker in this process."""
     first = next(filter(channel.is_here, memory.weights), next(iter(memory.weights)))
     model.load_state_dict(memory.weights[first], strict=False)
-
-
-# ------------------------------------------------------------------------ protocols of experiments
-
-
-def run_noloco(task: Task, channel: Channel) -> Trained:
-    """`noloco`; the first worker's model is tested."""
-    settings = task.settings
-    outer = settings.get("lr", 0.7), settings.get("momentum", 0.5)
-    yield from _run(noloco, task, channel, group=settings.get("group", 2), outer=outer)
-
-
-def run_sparta(task: Task, channel: Channel) -> Trained:
-    """`sparta`; the first worker's model is tested."""
-    yield from _run(sparta, task, channel, fraction=task.settings.get("fraction", 0.005))
-
-
-def _run(train: Any, task: Task, channel: Channel, **how: Any) -> Trained:
-    keep_state, steps = task.settings.get("keep_state", False), task.settings.get("local_steps", 1)
-    local = task.local(steps=steps, keep_state=keep_state)
-    workers, server = dict(zip(task.names, task.shares, strict=True)), task.whole()
-    how |= {"rounds": task.rounds, "local": local, "seed": task.seed}
-    for record in train(task.model, workers, channel, **how):
-        yield record | {"step": channel.step}, [server]  # it counted inner steps
-
-
-STEPS = {"local_steps": COUNT, "keep_state": FLAG}
-NOLOCO = Protocol(
-    "noloco",
-    run_noloco,
-    sends=("model",),
-    settings=STEPS | {"group": COUNT, "lr": AMOUNT, "momentum": AMOUNT},
-    together=lambda task: task.num_clients,
-)
-SPARTA = Protocol(
-    "sparta",
-    run_sparta,
-    sends=("model", "update"),
-    settings=STEPS | {"fraction": AMOUNT},
-    together=lambda task: task.num_clients,
-)

@@ -1,4 +1,4 @@
-"""Models that differ from owner to owner, in part (`fedper`, FedBN) or as a whole (`ditto`).
+"""Models that differ from owner to owner, in part (`fedper`) or as a whole (`ditto`).
 
 Not here: one model for owners whose data differ (drift.py).
 """
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from torch import nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from experiments.replications.drift import learn_corrected, loss_of_all, plain_rounds
 from fltoolkit.channel import Channel
@@ -44,21 +43,16 @@ def fedper(
 
     With the last layers at home it is FedPer (Arivazhagan et al. 2019, arXiv 1912.00818, algorithms
     1 and 2); with those of BatchNorm at home, FedBN (Li et al. 2021, arXiv 2102.07623, algorithm
-    1): give ``at_home=normalization(model)``. A round:
+    1). A round:
 
     1. the server sends the shared entries to a cohort
     2. each client completes them with its own, and trains all of them
     3. it keeps its own, and sends how far the shared ones have moved
     4. their mean, weighted by sample counts, moves the server's model
 
-    Args:
-        model, channel, rounds, cohort, local, seed: as in `fedavg`. With the model's entries that
-            stay at home every client begins; they do not change here.
-        clients: names to data.
-        at_home: whether the entry with this name stays; False for all of them is `fedavg`.
-        memory: what stays at home, for `own_weights` and for a run that goes on.
-
-    Records hold ``round``, ``step``, ``loss`` and the running totals of bytes.
+    The arguments are those of `fedavg`. ``at_home(name)`` says whether an entry stays; False for
+    all of them is `fedavg`. With the model's entries that stay at home every client begins.
+    ``memory`` holds what stays at home, for `own_weights`. Records are those of `scaffold`.
 
     >>> import torch
     >>> model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
@@ -117,13 +111,9 @@ def ditto(
     sent. The first w that a client receives is its first v. The messages are those of `fedavg`, to
     the byte.
 
-    Args:
-        model, channel, rounds, cohort, local, seed: as in `fedavg`.
-        clients: names to data.
-        pull: lambda of the paper. 0: each owner trains alone; larger = nearer to the server's.
-        memory: the clients' own models, for `own_weights` and for a run that goes on.
-
-    Records hold ``round``, ``step``, ``loss`` (of the shared model) and the totals of bytes.
+    The arguments are those of `fedavg`. ``pull`` is lambda of the paper: with 0 each owner trains
+    alone; larger = nearer to the server's. ``memory`` holds the clients' own models. Records are
+    those of `scaffold`, with the loss of the shared model.
 
     >>> import torch
     >>> x, local = torch.ones(2, 1), Local(2, lr=0.1, steps=9, loss_fn=nn.functional.mse_loss)
@@ -172,18 +162,6 @@ def own_weights(model: nn.Module, memory: AtHome, client: str) -> Tree:
     """
     whole = sent_entries(model) | memory.weights.get(client, {})
     return {name: tensor.clone() for name, tensor in filled(model, whole).items()}
-
-
-def normalization(model: nn.Module) -> Callable[[str], bool]:
-    """Whether an entry belongs to a BatchNorm layer: ``at_home`` of FedBN.
-
-    >>> model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
-    >>> stays = normalization(model)
-    >>> [name for name in model.state_dict() if stays(name)][:3]
-    ['1.weight', '1.bias', '1.running_mean']
-    """
-    layers = tuple(f"{n}." for n, part in model.named_modules() if isinstance(part, _BatchNorm))
-    return lambda name: name.startswith(layers)
 
 
 def worst_tenth(values: Sequence[float]) -> float:

@@ -2,8 +2,7 @@
 
 Here: `decomfl`, which with several directions of low rank is an evolution strategy, and `fedkseed`,
 whose directions are few and fixed. A seed makes a direction, so a message has the same length for
-every model. Both are protocols of experiments, too. Not here: updates with a value for each
-parameter (`fltoolkit.federated.fedavg`).
+every model. Not here: updates with a value for each parameter (`fltoolkit.federated.fedavg`).
 """
 
 import math
@@ -34,14 +33,6 @@ from fltoolkit.shapes import Float, Int
 from fltoolkit.trees import Tree, weighted_mean
 from fltoolkit_research.federated.data_parallel import trainable
 from fltoolkit_research.federated.local_steps import copied
-from fltoolkit_research.protocol import (
-    AMOUNT,
-    COUNT,
-    Protocol,
-    Trained,
-    one_record_per_round,
-)
-from fltoolkit_research.task import Task
 
 
 @dataclass(frozen=True)
@@ -51,11 +42,7 @@ class Directions:
     Args:
         count: how many; in `decomfl` for each step, in `fedkseed` for the whole run.
         rank: of a direction's matrices; None: full. See `direction`.
-        mu: how far from the weights the losses are measured.
-
-    >>> Directions(4, mu=0)
-    Traceback (most recent call last):
-    ValueError: mu=0: how far from the weights losses are measured, above 0
+        mu: how far from the weights the losses are measured, above 0.
     """
 
     count: int
@@ -65,8 +52,6 @@ class Directions:
     def __post_init__(self) -> None:
         check_count("count", self.count)
         check_count("rank", self.rank)
-        if not self.mu > 0:
-            raise ValueError(f"mu={self.mu}: how far from the weights losses are measured, above 0")
 
 
 @dataclass
@@ -119,15 +104,10 @@ def decomfl(
     of low rank in pairs w + mu z and w - mu z: EGGROLL (Sarkar et al. 2025, arXiv 2511.16652)
     without its normalization of scores, and with all clients evaluating each pair.
 
-    Args:
-        model, channel, rounds, cohort, seed: as in `fedavg`. The model may have no buffers that are
-            saved.
-        clients: names to data.
-        local: with ``lr`` and ``steps``.
-        along: the directions along which each step measures a slope.
-        memory: each client's weights, and all seeds and slopes so far, for a run that goes on.
-
-    Records hold ``round``, ``step`` and the running totals of bytes.
+    The arguments are those of `fedavg`: ``local`` with ``lr`` and ``steps``, a model without
+    buffers that are saved. ``along`` are the directions along which each step measures a slope,
+    ``memory`` holds each client's weights, and all seeds and slopes so far. Records hold ``round``,
+    ``step`` and the running totals of bytes.
 
     A message of two slopes is as long for a model of ten million parameters:
 
@@ -207,13 +187,8 @@ def fedkseed(
     the same. All directions are equally likely; FedKSeed-Pro, which prefers those with large
     slopes, is not here.
 
-    Args:
-        model, channel, rounds, cohort, local, seed: as in `decomfl`.
-        clients: names to data.
-        along: the K directions; a message to a client holds a number for each.
-        memory: the first model and the sums, for a run that goes on.
-
-    Records hold ``round``, ``step`` and the running totals of bytes.
+    Arguments and records are those of `decomfl`; a message to a client holds a number for each of
+    the K directions.
 
     >>> x, local = torch.ones(2, 1), Local(2, lr=0.1, steps=4, loss_fn=nn.functional.mse_loss)
     >>> owners = {"ann": (x, 2 * x), "ben": (x, 2 * x)}
@@ -333,57 +308,3 @@ def _check(model: nn.Module, local: Local) -> None:
         )
     if sent_entries(model).keys() != trainable(model).keys():
         raise ValueError("the model has buffers (such as BatchNorm's), which no direction moves")
-
-
-# ------------------------------------------------------------------------ protocols of experiments
-
-
-def run_decomfl(task: Task, channel: Channel) -> Trained:
-    """`decomfl`; the experiment's ``lr`` is that of its steps."""
-    yield from _run(decomfl, task, channel, count=1)
-
-
-def run_fedkseed(task: Task, channel: Channel) -> Trained:
-    """`fedkseed`; the experiment's ``lr`` is that of its steps."""
-    yield from _run(fedkseed, task, channel, count=1024)
-
-
-def _run(train: Any, task: Task, channel: Channel, count: int) -> Trained:
-    settings, clients = task.settings, dict(zip(task.names, task.shares, strict=True))
-    given = {name: settings[name] for name in ("rank", "mu") if name in settings}
-    along = Directions(settings.get("count", count), **given)
-    cohort = settings.get("cohort_size", task.num_clients)
-    local, server = task.local(steps=settings.get("local_steps", 1)), task.whole()
-    how: dict[str, Any] = {"rounds": task.rounds, "cohort": cohort, "local": local, "along": along}
-    for record in train(task.model, clients, channel, seed=task.seed, **how):
-        yield record, [server]
-
-
-def plain_sgd_only(experiment: Any) -> None:
-    """Raise ValueError for an optimizer, or for several tests in a round."""
-    if experiment.optimizer or experiment.evaluations > 1:
-        raise ValueError(
-            f"optimizer={experiment.optimizer!r}, evaluations={experiment.evaluations}: it makes "
-            "its own steps, with lr, and is tested once per round. Leave both out"
-        )
-
-
-SETTINGS = {
-    "local_steps": COUNT,
-    "cohort_size": COUNT,
-    "count": COUNT,  # of directions; with rank and mu, see `Directions`
-    "rank": COUNT,
-    "mu": AMOUNT,
-}
-DECOMFL, FEDKSEED = (
-    Protocol(
-        name,
-        run,
-        sends=("control", "update"),
-        settings=SETTINGS,
-        check=plain_sgd_only,
-        records_per_round=one_record_per_round,
-        together=lambda task: task.num_clients,
-    )
-    for name, run in (("decomfl", run_decomfl), ("fedkseed", run_fedkseed))
-)

@@ -20,7 +20,7 @@ from distributed_scenarios import HERE, parts_of_one_run, start
 from torch import nn
 
 from experiments.replications.adaptive import ByteBudget
-from experiments.replications.asynchronous import AsyncServer, fedasync
+from experiments.replications.asynchronous import AsyncServer, fedbuff
 from fltoolkit.channel import Channel
 from fltoolkit.federated import Local, Server, fedavg
 
@@ -59,10 +59,9 @@ def test_what_needs_all_clients_here_says_so():
     clients = {name: (torch.ones(2, 1), torch.zeros(2, 1)) for name in "ab"}
     how = {"local": Local(2, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)}
     model, tune = nn.Linear(1, 1), ByteBudget(print, nbytes=1, rounds=1)
+    server = AsyncServer(concurrency=1)
     with pytest.raises(ValueError, match="fedavg, whose server waits"):
-        fedasync(
-            model, clients, Elsewhere(), num_updates=1, server=AsyncServer(concurrency=1), **how
-        )
+        fedbuff(model, clients, Elsewhere(), rounds=1, buffer_size=1, server=server, **how)
     with pytest.raises(ValueError, match="tune needs the bytes of all clients"):
         fedavg(model, clients, Elsewhere(), rounds=1, cohort=1, server=Server(tune=tune), **how)
 

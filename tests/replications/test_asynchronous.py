@@ -1,4 +1,4 @@
-"""FedAsync and FedBuff: traces by hand on a scripted clock, and what they equal."""
+"""FedBuff: traces by hand on a scripted clock, and what it equals."""
 
 import math
 
@@ -7,11 +7,10 @@ import torch
 from core.federated.small import One, column, number, walk_by_x
 from torch import nn
 
-from experiments.replications.asynchronous import AsyncServer, fedasync, fedbuff
+from experiments.replications.asynchronous import AsyncServer, fedbuff
 from fltoolkit.channel import Channel
 from fltoolkit.federated import (
     Constant,
-    Drop,
     Even,
     Fleet,
     Local,
@@ -36,25 +35,6 @@ def trace(method, clients=TWO, concurrency=2, extra=None, **settings):
     return ws, records, channel
 
 
-@pytest.mark.parametrize(
-    ("staleness", "expected"),
-    [
-        (Constant(), [0.5, 1.0, 5.5, 3.75]),  # b at 3 s: 1/2 of 1 and 1/2 of 10
-        (Polynomial(1), [0.5, 1.0, 2.5, 2.375]),  # two moves late: 1/6 of the way from 1 to 10
-        (Drop(), [0.5, 1.0, 1.0, 1.0]),
-    ],
-)
-def test_fedasync_by_hand(staleness, expected):
-    """a lands at 1, 2 and 3 s, b, who began from 0, at 3 s before a."""
-    extra = {"clock": CLOCK, "staleness": staleness}
-    ws, records, _ = trace(fedasync, num_updates=4, alpha=0.5, extra=extra)
-    assert ws == expected
-    assert column(records, "client") == ["a", "a", "b", "a"]
-    assert column(records, "staleness") == [0, 0, 2, 1]
-    assert column(records, "seconds") == [1, 2, 3, 3]
-    assert column(records, "step") == [1, 2, 3, 4]
-
-
 def test_fedbuff_by_hand():
     """K = 2. a and a at 2 s: mean 1. Then b, a move late, and a: (10/2 + 1) / 2 = 3."""
     extra = {"clock": CLOCK, "staleness": Polynomial(1)}
@@ -71,26 +51,13 @@ def test_fedbuff_by_hand():
     assert sum(t.kind == "model" for t in channel.transfers) == 2 + 3
 
 
-def test_a_buffer_of_stale_updates_that_weigh_nothing_moves_nothing():
-    extra = {"clock": Scripted({"a": [1.0], "b": [2.0]}), "staleness": Drop()}
-    ws, records, _ = trace(fedbuff, rounds=3, buffer_size=1, extra=extra)
-    assert column(records, "staleness") == [0, 1, 1]
-    assert ws == [1, 1, 1]
-
-
-@pytest.mark.parametrize(
-    ("method", "settings", "moved"),
-    [
-        (fedbuff, {"rounds": 1, "buffer_size": 2}, (1 + 1) / 2),
-        (fedasync, {"num_updates": 1, "alpha": 0.5}, 0.5 * 1),
-    ],
-)
-def test_the_servers_optimizer_gets_the_change(method, settings, moved):
+def test_the_servers_optimizer_gets_the_change():
     model = One()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    settings["server"] = AsyncServer(concurrency=2, clock=CLOCK, optimizer=optimizer)
-    list(method(model, Fleet(TWO, walk_by_x), Channel(), **settings, **HAND))
-    assert model.w.item() == 0.5 * moved
+    server = AsyncServer(concurrency=2, clock=CLOCK, optimizer=optimizer)
+    how = {"rounds": 1, "buffer_size": 2, "server": server}
+    list(fedbuff(model, Fleet(TWO, walk_by_x), Channel(), **how, **HAND))
+    assert model.w.item() == 0.5 * (1 + 1) / 2
 
 
 def net_and_people():
@@ -116,31 +83,14 @@ def test_a_failing_client_is_named_counted_and_left_out():
     clock = Scripted({"a": [1.0], "b": [3.0], "bad": [1.5, 100.0]})
     extra = {"clock": clock, "staleness": Constant()}
     with pytest.warns(UserWarning, match="client 'bad' is left out"):
-        ws, records, _ = trace(fedasync, clients, 3, extra, num_updates=4, alpha=0.5)
-    assert ws == [0.5, 1.0, 5.5, 3.75]
+        ws, records, _ = trace(fedbuff, clients, 3, extra, rounds=4, buffer_size=1)
+    assert ws == [1, 2, 12, 13]
     assert column(records, "num_failed") == [0, 1, 0, 0]
 
 
 @pytest.mark.filterwarnings("ignore:client")
 def test_no_endless_loop():
     with pytest.raises(RuntimeError, match="20 times in a row a client dropped out or failed"):
-        trace(fedasync, num_updates=1, extra={"clock": Even(math.inf)})
+        trace(fedbuff, rounds=1, buffer_size=1, extra={"clock": Even(math.inf)})
     with pytest.raises(RuntimeError, match="20 times in a row"):
         trace(fedbuff, {c: number(math.nan) for c in "ab"}, rounds=1, buffer_size=1)
-
-
-@pytest.mark.parametrize(
-    ("settings", "complaint"),
-    [
-        ({"concurrency": 3}, "concurrency=3: must be 1 to 2 clients"),
-        ({"rounds": 0}, "rounds=0 leaves nothing"),
-        ({"buffer_size": 0}, "buffer_size=0"),
-    ],
-)
-def test_mistakes_are_named(settings, complaint):
-    with pytest.raises(ValueError, match=complaint):
-        trace(fedbuff, **({"rounds": 1, "buffer_size": 1} | settings))
-    with pytest.raises(ValueError, match="both called 'server'"):
-        trace(fedbuff, {"server": number(1.0)}, rounds=1, buffer_size=1)
-    with pytest.raises(ValueError, match="alpha=0: the share of the new model"):
-        trace(fedasync, num_updates=1, alpha=0)

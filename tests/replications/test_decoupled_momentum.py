@@ -14,7 +14,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.codecs import Pipeline, TopK
 from fltoolkit.federated import Local
 from fltoolkit.testing import normal
-from fltoolkit_research.federated import ThroughServer, muon_for
+from fltoolkit_research.federated import muon_for
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 64])
@@ -106,11 +106,3 @@ def test_narrow_means_are_dion_with_the_mean_gradient(rank):
         assert torch.allclose(one, other, atol=1e-4)
     mean = sum(m["2.weight"] for m in memory.of.values()) / 3
     assert torch.allclose(mean, momentum, atol=1e-5)
-
-
-def test_dion_sends_narrow_matrices():
-    model, channel = three_layers(), Channel()
-    list(dion(model, some(3), channel, steps=4, local=through_muon(model, 4), rank=2))
-    rest = sum(p.numel() for p in model.parameters()) - 84
-    up = [t.nbytes_dense // 4 for t in channel.transfers if t.receiver == ThroughServer().server]
-    assert up == [*[rest + 2 * 7] * 3, *[2 * 12] * 3] * 4

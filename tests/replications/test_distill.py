@@ -3,12 +3,8 @@
 import pytest
 import torch
 
-from experiments.replications import distill
 from experiments.replications.distill import RIDGE, distilled, kernel, prototypes
 from fltoolkit import load
-from fltoolkit.codecs import Quantize
-from fltoolkit_research import Experiment, run
-from fltoolkit_research.pooled import lossless
 
 
 def right(x, y, data):
@@ -46,17 +42,3 @@ def test_prototypes_stand_for_their_class():
     assert len(prototypes(x[:20], y[:20], 20, seed=0)[0]) == 20
     with pytest.raises(ValueError, match="class numbers"):
         prototypes(x, x, 3, seed=0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("choose", [prototypes, distilled])
-def test_an_experiment_sends_fewer_samples(choose):
-    codecs = {"samples": lossless(Quantize(4)), "labels": lossless()}
-    how = {"num_samples": 200, "num_clients": 4, "rounds": 2, "lr": 0.1, "batch_size": 20}
-    few = Experiment("pooled", codecs=codecs, settings={"num_kept": 80, "choose": choose}, **how)
-    assert few.to_dict()["settings"]["choose"] == choose.__name__
-    assert Experiment.from_dict(few.to_dict(), modules=[distill]) == few
-    last = run(few)[-1]
-    assert 0 < last["nbytes"] < run(Experiment("pooled", codecs=codecs, **how))[-1]["nbytes"]
-    if choose is prototypes:  # owners of 50 images are too small for distilling
-        assert last["accuracy"] > 0.3

@@ -7,7 +7,7 @@ import torch
 from core.federated.small import ADAM, FOUR, INNER, network, three_layers, weights
 
 from experiments.replications.decoupled_momentum import Momenta, demo, dion
-from experiments.replications.drift import Corrections, feddyn, scaffold
+from experiments.replications.drift import Corrections, scaffold
 from experiments.replications.gossip import Apart, noloco, sparta
 from experiments.replications.moments import des_loc
 from experiments.replications.personal import AtHome, ditto, fedper
@@ -40,7 +40,6 @@ RUNS = {  # each with what keeps its memory, beside the fleet
     "noloco": (partial(noloco, local=INNER), Apart),
     "sparta": (partial(sparta, local=INNER), Apart),
     "scaffold": (partial(scaffold, **PLAIN), Corrections),
-    "feddyn": (partial(feddyn, **PLAIN, alpha=0.5), Corrections),
     "ditto": (partial(ditto, **PLAIN, pull=0.1), AtHome),
     "fedper": (partial(fedper, **PLAIN, at_home=lambda name: name.startswith("2.")), AtHome),
     "decomfl": (partial(decomfl, **PLAIN), Followed),

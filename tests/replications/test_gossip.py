@@ -59,20 +59,6 @@ def test_pairs_against_the_step_written_plainly():
 
 
 @pytest.mark.later
-def test_partners_change_and_hold_the_workers_together():
-    channel, memory, alone = Channel(), Apart(), Apart()
-    list(noloco(network(), FOUR, channel, rounds=12, local=INNER, memory=memory))
-    found = [pairs_of(channel, step) for step in range(1, 13)]
-    assert all(len(pairs) == 2 for pairs in found)
-    assert len(set().union(*found)) == 6, "everybody meets everybody"
-    assert len(channel.transfers) == 12 * 4
-    silent = Channel()
-    list(noloco(network(), FOUR, silent, rounds=12, local=INNER, group=1, memory=alone))
-    assert not silent.transfers
-    assert 0 < spread(memory) < 0.6 * spread(alone)
-
-
-@pytest.mark.later
 def test_all_values_each_round_are_diloco_with_a_plain_mean():
     model, other, memory = network(), network(), Apart()
     list(sparta(model, FOUR, Channel(), rounds=4, local=INNER, fraction=1, memory=memory))

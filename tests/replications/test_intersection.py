@@ -1,13 +1,10 @@
 """Two owners find whom they share, and train on them."""
 
-import numpy as np
 import pandas as pd
 import pytest
-import torch
-from torch import nn
 
 from experiments.replications.intersection import align
-from fltoolkit import SGD, Channel, Party, train_vertical
+from fltoolkit import Channel
 from fltoolkit_research.leakage import Listener
 
 pytest.importorskip("private_set_intersection")
@@ -24,25 +21,6 @@ def test_rows_of_both_belong_to_the_same_people():
     assert len(shared) == 10
 
 
-@pytest.mark.parametrize(
-    "shuffled",
-    [
-        pd.Series(["p1", "p2", "p3", "p4"]).sample(frac=1, random_state=1),
-        pd.Series(["p0", "p1", "p2", "p3", "p4"])[1:],
-        pd.Index(["p4", "p1", "p3", "p2"]),
-        np.array(["p4", "p1", "p3", "p2"]),
-    ],
-    ids=["shuffled column", "filtered column", "index", "array"],
-)
-def test_rows_are_positions_whatever_labels_a_table_has(shuffled):
-    plain = ["p1", "p2", "p3", "p4"]
-    for ids in ({"ann": shuffled, "ben": plain}, {"ann": plain, "ben": shuffled}):
-        rows = align(Channel(), ids)
-        found = [[[*ids[name]][k] for k in rows[name]] for name in ids]
-        assert found[0] == found[1]
-        assert sorted(found[0]) == plain
-
-
 def test_bytes_are_counted_and_no_other_id_is_readable():
     listener = Listener(kinds=["intersection"])
     align(listener, {"ann": ANN, "ben": BEN})
@@ -55,40 +33,6 @@ def test_bytes_are_counted_and_no_other_id_is_readable():
     # about 35 bytes for each id of the first owner, twice, and of the second
     per_id = listener.nbytes() / (2 * len(ANN) + len(BEN))
     assert 30 < per_id < 45
-
-
-def test_the_same_ids_look_different_in_another_run():
-    seen = []
-    for _ in range(2):
-        listener = Listener(kinds=["intersection"])
-        align(listener, {"ann": ANN, "ben": BEN})
-        seen.append(listener.heard[0].tree["ids"])
-    assert not torch.equal(*seen)
-
-
-def test_owners_align_and_then_train():
-    people = {f"person {k}": torch.tensor([float(k % 5), float(k % 7)]) for k in range(61)}
-    x_ann = torch.stack([people[p][:1] for p in ANN])
-    x_ben = torch.stack([people[p][1:] for p in BEN])
-    channel = Channel()
-    rows = align(channel, {"ann": ANN, "ben": BEN})
-    y = torch.stack([people[ANN[k]].sum(0, keepdim=True) for k in rows["ann"]])
-    before = channel.nbytes()
-    modules = [nn.Linear(1, 2), nn.Linear(1, 2), nn.Linear(4, 1)]
-    with torch.no_grad():
-        for module in modules:
-            for parameter in module.parameters():
-                parameter.fill_(0.5)
-    ann, ben, carol = (
-        Party(name, module, SGD(module.parameters(), lr=0.01), loss)
-        for name, module, loss in zip(
-            ("ann", "ben", "carol"), modules, (None, None, nn.MSELoss()), strict=True
-        )
-    )
-    batches = [((x_ann[rows["ann"]], x_ben[rows["ben"]]), y)] * 60
-    losses = [record["loss"] for record in train_vertical([ann, ben], carol, batches, channel)]
-    assert losses[-1] < losses[0] / 10
-    assert 0 < before < channel.nbytes()
 
 
 @pytest.mark.parametrize(

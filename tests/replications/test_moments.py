@@ -1,7 +1,5 @@
 """DES-LOC by hand, and the moments that nobody keeps."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from core.federated.small import FOUR, INNER, network, plain_ends
@@ -36,15 +34,3 @@ def test_moments_are_averaged_every_so_many_rounds():
     assert not torch.equal(kept[0]["exp_avg_sq"], kept[1]["exp_avg_sq"])
     sent = [sum(t.nbytes_dense for t in channel.transfers if t.step == k) for k in (1, 2, 3, 4)]
     assert [each // sent[0] for each in sent] == [1, 2, 2, 2]
-
-
-def test_moments_that_nobody_keeps():
-    for moments, local, words in (
-        ({"exp_avg": 1}, replace(INNER, keep_state=False), "keep_state=True"),
-        ({"exp_avg": 0}, INNER, "exp_avg"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            des_loc(network(), THREE, Channel(), rounds=1, local=local, moments=moments)
-    records = des_loc(network(), THREE, Channel(), rounds=1, local=INNER, moments={"momentum": 1})
-    with pytest.raises(ValueError, match="has no 'momentum'; its optimizer keeps step, exp_avg"):
-        next(records)
