@@ -25,7 +25,6 @@ from experiments.replications.adaptive import ByteBudget
 from experiments.replications.asynchronous import AsyncServer, fedbuff
 from experiments.replications.deflate import Deflate
 from experiments.replications.dgc import DGC
-from experiments.replications.local_loss import train_local_loss
 from experiments.replications.lowrank import PowerSGD
 from experiments.replications.yogi import Yogi
 from experiments.replications.zstandard import Zstd
@@ -368,13 +367,6 @@ def uploading() -> Run:
     return finished(records, channel, parties)
 
 
-def local_loss() -> Run:
-    (alice, bob), channel = pair(), Channel()
-    head = party("alice", filled(nn.Sequential(nn.Linear(8, 10), nn.LogSoftmax(dim=1)), 7), True)
-    records = train_local_loss(alice, head, bob, batches().epochs(2), channel)
-    return finished(records, channel, [alice, head, bob])
-
-
 # --------------------------------------------------------------------------- federated averaging
 
 
@@ -479,7 +471,7 @@ RUNS: dict[str, Callable[[], Run]] = {
         *(split_vanilla, split_with_codecs, split_with_same_mask, split_with_changed_codec),
         *(split_multi_hop, split_u_shaped, split_frozen_bottom_and_adam, split_nopeek),
         *(vertical, relay, splitfed_1, splitfed_2),
-        *(split_async, split_async_moved_and_delta, split_async_relay, uploading, local_loss),
+        *(split_async, split_async_moved_and_delta, split_async_relay, uploading),
         *(fedavg_plain, fedsgd, fedavg_compressed_both_ways, fedavg_entropy_coded),
         *(fedavg_stragglers, fedadam, fedyogi, fedprox, fedavg_private),
         *(fedavg_byte_budget, fedavg_with_buffers, intervals, fedbuff_with_momentum),

@@ -11,8 +11,8 @@ from pages import DOCS, run_page
 @pytest.mark.parametrize(
     ("name", "images", "num_texts"),
     [
-        ("federated", 360, 8),
-        ("split_extras", None, 3),
+        ("federated", 360, 7),
+        ("split_extras", None, 2),
         ("one_sum", None, 1),
         ("coming_from", 360, 6),
     ],

@@ -7,9 +7,8 @@ Each is one file, which stands on the package as a file of your own would. Not i
     adapters    LoRA factors of several clients, averaged exactly
     drift       owners who differ: steps that are corrected for it
     personal    owners who differ: parts of a model, or a model, that stay at home
-    local_loss  split learning in which no gradient comes back
-    asynchronous  servers that do not wait for a round: FedAsync, FedBuff
-    shared_places  fewer values in secret sums: random places, a table of sums
+    asynchronous  a server that does not wait for a round: FedBuff
+    shared_places  fewer values in secret sums, at random places
     dgc         top-k whose memory holds momentum, too
     moments     the moments of the workers' optimizers, averaged less often than the weights
     gossip      no server: a random partner, or a few random values of all, averaged

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.federated.client import Local, LocalUpdate, check_function, sent_entries
+from fltoolkit.federated.client import Local, LocalUpdate, sent_entries
 from fltoolkit.federated.clock import Clock, Even, Polynomial, Staleness, takes, weight_of
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import SERVER, apply_update, check_optimizer
@@ -61,19 +61,12 @@ class AsyncServer:
             work before. A client that drops out is replaced with another one at once.
         optimizer: over ``model.parameters()``; it gets minus the change as gradient. By default the
             change is added.
-
-    >>> AsyncServer(concurrency=10).staleness
-    Polynomial(a=0.5)
     """
 
     concurrency: int
     staleness: Staleness = Polynomial()
     clock: Clock = Even()
     optimizer: torch.optim.Optimizer | None = None
-
-    def __post_init__(self) -> None:
-        check_function("staleness", self.staleness)
-        check_function("clock", self.clock)
 
 
 @checked_at_call
@@ -98,11 +91,8 @@ def fedbuff(
     Records are those of `fedavg`. ``num_arrived`` is ``buffer_size``, ``num_stale`` is how many of
     these updates are stale, and ``staleness`` is their mean staleness.
 
-    Args:
-        rounds: how often the server's model changes.
-        buffer_size: K.
-
-    For the other arguments see `fedavg` and `AsyncServer`.
+    ``rounds`` is how often the server's model changes, ``buffer_size`` is K; for the others see
+    `fedavg` and `AsyncServer`.
 
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
     >>> data = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
@@ -112,8 +102,6 @@ def fedbuff(
     >>> [(record["seconds"], record["num_arrived"]) for record in records]
     [(1.0, 2), (2.0, 2)]
     """
-    if buffer_size < 1:
-        raise ValueError(f"buffer_size={buffer_size}: must be at least 1 update")
     workers = Workers(model, as_fleet(clients), local, seed, SERVER)
     numbers = to_come("rounds", rounds)
     flight = _begun(workers, channel, server)

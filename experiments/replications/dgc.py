@@ -79,15 +79,12 @@ class DGC(Sparse):
         return out
 
     def start_link(self, salt: int) -> None:
-        """Begin on one link: without momentum, and with the warm-up."""
         self.u, self.v, self.messages = {}, {}, 0
 
     def state_dict(self) -> dict[str, Any]:
-        """The momentum u, the sums v that were not sent yet, and the number of messages."""
         return {"messages": self.messages, "u": dict(self.u), "v": dict(self.v)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved `state_dict`."""
         self.u, self.v, self.messages = dict(state["u"]), dict(state["v"]), state["messages"]
 
     def _allowed(self, shapes: Sequence[Shape]) -> set[int]:

@@ -25,13 +25,7 @@ def prototypes(x: Tensor, y: Tensor, count: int, *, seed: int) -> Samples:
     squares quantization in PCM"; by scikit-learn, one start). The values of a mean are new, so
     `Distinct` does not make them shorter: quantize them.
 
-    Args:
-        x: samples [samples, ...], floating-point.
-        y: class numbers [samples].
-        count: of the prototypes of all classes; with as many as there are samples, these.
-        seed: of the first centres.
-
-    Raises ValueError if ``count`` is below 1 or y holds no class numbers.
+    ``x`` are samples [samples, ...], ``y`` their class numbers, ``seed`` is of the first centres.
 
     >>> x = torch.tensor([[0.0], [2.0], [10.0], [12.0]])
     >>> prototypes(x, torch.tensor([0, 0, 1, 1]), 2, seed=0)
@@ -42,8 +36,6 @@ def prototypes(x: Tensor, y: Tensor, count: int, *, seed: int) -> Samples:
     from sklearn.exceptions import ConvergenceWarning
 
     check_number("count", count, 1)
-    if y.dim() != 1 or y.is_floating_point():
-        raise ValueError(f"y has shape {tuple(y.shape)}, {y.dtype}: give class numbers [samples]")
     found: list[Tensor] = []
     labels: list[Tensor] = []
     for label in y.unique():
@@ -79,14 +71,8 @@ def distilled(
     It needs owners with many samples: with 144 images and fewer, the made-up samples fit these
     images too closely, and a network learns less from them than from prototypes (docs/results.md).
 
-    Args:
-        x: samples [samples, ...], floating-point.
-        y: class numbers [samples].
-        count: of the made-up samples of all classes.
-        seed: of the first samples and of the batches.
-        steps: how often they are changed.
-
-    Raises ValueError as `prototypes` does, and FloatingPointError if the loss is not finite.
+    Arguments are those of `prototypes`; ``steps`` is how often the samples are changed. Raises
+    FloatingPointError if the loss is not finite.
 
     >>> x = torch.cat([torch.randn(50, 4) + 2, torch.randn(50, 4) - 2])
     >>> made_up, classes = distilled(x, torch.arange(2).repeat_interleave(50), 2, seed=0, steps=5)

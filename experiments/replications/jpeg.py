@@ -29,23 +29,18 @@ class Jpeg(Stage):
 
     Images are entries [samples, channels, height, width] of one or three channels, or [samples,
     pixels] of square images of one channel, with sides from 8 to 65,535 pixels. Other entries are
-    passed on as they are. Values may be scaled and standardized: each channel's least value becomes
-    0 and its largest 255, and both travel along. Three channels are taken as red, green and blue,
-    and colours are sent at half the resolution, as most cameras do (4:2:0).
+    passed on as they are. Each channel's least value becomes 0 and its largest 255, and both travel
+    along. Three channels are red, green and blue, and colours are sent at half the resolution.
 
     A JPEG file holds an 8 x 8 cosine transform, whose values are divided by a table and rounded;
-    ``quality`` scales the table (Wallace 1992, "The JPEG still picture compression standard").
-    Pillow writes and reads the files. Another version of its JPEG library may write other bytes.
-
-    Raises ValueError if ``quality`` is no whole number from 1 to 95, the range that Pillow advises.
+    ``quality``, from 1 to 95, scales the table (Wallace 1992, "The JPEG still picture compression
+    standard"). Pillow writes and reads the files.
 
     >>> from fltoolkit.codecs import Pipeline
     >>> images = {"x": torch.arange(6400.0).reshape(10, 640)[:, :256] % 37}
     >>> coarse, fine = (len(Pipeline(Jpeg(quality)).encode(images)) for quality in (10, 90))
     >>> coarse < fine < len(Pipeline().encode(images))
     True
-    >>> Pipeline(Jpeg(10)).decode(Pipeline(Jpeg(10)).encode(images))["x"].shape
-    torch.Size([10, 256])
     """
 
     quality: int = 50  # smaller = more compression

@@ -50,17 +50,15 @@ class PowerSGD(RandomStage):
     2. orthonormalize the columns of P;
     3. Q = M^T P [n, rank]; P and Q are sent, rank * (m + n) values instead of m * n.
 
-    Gradients change slowly, so one step for each message is enough: each message is nearer to the
-    best approximation of this rank. A column of Q that says nothing about M, as in the first
-    message or after gradients of lower rank, is replaced by random numbers. A matrix of zeros is
-    sent as zeros and does not change the warm start. Vectors, matrices that would not become
-    smaller, and tensors of more than 2^31 values (8 GiB) are passed on unchanged.
+    Each message is nearer to the best approximation of this rank. A column of Q that says nothing
+    about M, as in the first message, is replaced by random numbers; a matrix of zeros does not
+    change the warm start. Vectors, matrices that would not become smaller, and tensors of more than
+    2^31 values are passed on unchanged.
 
-    P and Q are sent as one entry of shape [rank, m + n]. Row i holds column i of P and column i of
-    Q, scaled such that their values are about equally large. So a later stage (`Quantize`, also
-    with ``per="channel"``; `Half`; `TopK`) treats both alike. The result is biased: use
-    `ErrorFeedback`. |C(x)-x| is never above |x|, but no smaller bound is guaranteed. The paper's
-    workers average P and Q while they are sent; here each directed link has its own P and Q.
+    P and Q are one entry [rank, m + n], scaled such that their values are about equally large, so
+    that a later stage (`Quantize`, `Half`, `TopK`) treats both alike. The result is biased: use
+    `ErrorFeedback`. The paper's workers average P and Q on the way; here each directed link has its
+    own.
 
     Source: Vogels, Karimireddy and Jaggi 2019, arXiv 1905.13727, algorithm 1.
 
@@ -110,16 +108,13 @@ class PowerSGD(RandomStage):
         return out
 
     def start_link(self, salt: int) -> None:
-        """Begin on one link; there is no warm start yet."""
         super().start_link(salt)
         self.warm = {}
 
     def state_dict(self) -> dict[str, Any]:
-        """The warm start, the link's salt and the number of messages."""
         return {**super().state_dict(), "warm": dict(self.warm)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved `state_dict`."""
         super().load_state_dict(state)
         self.warm = dict(state["warm"])
 
@@ -130,13 +125,7 @@ class PowerSGD(RandomStage):
 
     def _start(self, name: str, n: int) -> Tensor:
         """The warm start, or zeros, which `power_step` replaces."""
-        start = self.warm.get(name, torch.zeros(self.rank, n))
-        if start.shape[1] != n:
-            raise ValueError(
-                f"entry {name!r} has {n} values per row, its warm start {start.shape[1]}: one link "
-                "carries one model"
-            )
-        return start.double()
+        return self.warm.get(name, torch.zeros(self.rank, n)).double()
 
     def _shape(self, name: str, layout: Tensor) -> tuple[int, ...]:
         """The shape of the tensor behind an entry, if this stage would have coded it."""
@@ -158,10 +147,8 @@ class Subspace(Stage):
     Nothing is sent about U. Tensors of one dimension, rows that would not become shorter, and rows
     of more than 65,536 values are passed on unchanged.
 
-    Used on the activations and on the gradients of a cut, it is a fixed linear layer of this rank:
-    the parts learn to write into the subspace and to read from it. So use it in the evaluation too
-    (``evaluate(..., through=codec)``). For a network that was trained without it, (width - rank) /
-    width of a random row's square is lost, and all of a row that is orthogonal to the subspace.
+    On the activations and gradients of a cut it is a fixed linear layer of this rank: the parts
+    learn to write into the subspace. So use it in the evaluation too (``through=codec``).
 
     Source: Ramasinghe et al. 2025 (Protocol Models), arXiv 2506.01260. There the weights are
     constrained to a subspace, and the embeddings, which do not fit into it, are rebuilt from the

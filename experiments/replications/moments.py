@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from fltoolkit.channel import Channel
-from fltoolkit.federated.client import Local, check_count, sent_entries
+from fltoolkit.federated.client import Local, sent_entries
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import apply_update
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet
@@ -38,12 +38,8 @@ def des_loc(
     this is Local Adam, which sends three times the bytes of the weights alone; with
     ``{"exp_avg": 3, "exp_avg_sq": 6}`` it is 1.5 times as much.
 
-    Args:
-        local: with ``keep_state=True``.
-        moments: which entries are averaged, and every how many rounds. They are sent like the
-            updates, so no codec may make a positive number negative.
-
-    The other arguments, the records and the errors are those of `diloco`.
+    ``local`` has ``keep_state=True``; ``moments`` says which entries are averaged, and every how
+    many rounds. The other arguments, the records and the errors are those of `diloco`.
 
     >>> workers = {name: (torch.ones(4, 1), torch.zeros(4, 1)) for name in ("ann", "ben")}
     >>> how = {"optimizer": torch.optim.AdamW, "loss_fn": nn.functional.mse_loss}
@@ -56,7 +52,8 @@ def des_loc(
     team = Workers(model, as_fleet(workers), local, seed)
     rounds = to_come("rounds", rounds)
     check_inner_steps(local)
-    _check_moments(moments, local)
+    if not local.keep_state:
+        raise ValueError("des_loc averages what optimizers keep: give Local(keep_state=True)")
     yield CHECKED
 
     totals = channel.begin(set(team.clients), [model])
@@ -74,23 +71,9 @@ def des_loc(
 def _average_moments(entry: str, team: Workers, channel: Channel, exchange: Exchange) -> None:
     """Every worker's optimizer goes on with the mean of this entry of all states."""
     states = {worker: kept["state"] for worker, kept in team.fleet.optimizers.items()}
-    for worker, state in states.items():
-        if lacking := [number for number, kept in state.items() if entry not in kept]:
-            kept = ", ".join(state[lacking[0]])
-            raise ValueError(f"moments: {worker!r} has no {entry!r}; its optimizer keeps {kept}")
     own = {w: {f"{k}.{entry}": kept[entry] for k, kept in s.items()} for w, s in states.items()}
     like = {n: torch.zeros_like(t) for n, t in next(iter(own.values()), {}).items()}
     mean = exchange(channel, {worker: own.get(worker, like) for worker in team.clients})
     for state in states.values():
         for number, kept in state.items():
             kept[entry] = mean[f"{number}.{entry}"].to(kept[entry])
-
-
-def _check_moments(moments: Mapping[str, int], local: Local) -> None:
-    for entry, period in moments.items():
-        check_count(f"moments[{entry!r}]", period)
-    if not moments or not local.keep_state:
-        raise ValueError(
-            f"moments={dict(moments)}, keep_state={local.keep_state}: give entries that optimizers "
-            "keep from round to round, such as exp_avg, and Local(keep_state=True)"
-        )

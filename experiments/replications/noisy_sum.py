@@ -41,8 +41,6 @@ def discrete_gaussian(sigma: float, count: int, random: np.random.Generator) -> 
     >>> round(float(numbers.std()), 1), numbers.dtype
     (3.0, dtype('int64'))
     """
-    if not 0 < sigma < 1e6:
-        raise ValueError(f"sigma={sigma}: the standard deviation, above 0 and below a million")
     half = math.ceil(12 * sigma)
     levels = np.arange(-half, half + 1)
     table = np.cumsum(np.exp(-(levels**2) / (2 * sigma**2)))
@@ -66,9 +64,8 @@ class NoisySum:
     eight standard deviations of the sum. With few bits the rounding makes vectors longer, which
     costs epsilon or accuracy.
 
-    Before you publish an epsilon, you must know: it holds if ``num_clients`` are left in each
-    round, since a client that drops out adds no noise; whoever knows the seed can subtract the
-    noise; see also `discrete_gaussian`.
+    An epsilon holds if ``num_clients`` are left in each round, since a client that drops out adds
+    no noise; whoever knows the seed can subtract the noise.
 
     Args:
         clip: the longest update, to begin with. It moves if ``quantile`` is given: read ``clip``.
@@ -97,14 +94,8 @@ class NoisySum:
     round_: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        if not (0 < self.clip < math.inf and 0 < self.noise_multiplier < math.inf):
-            raise ValueError(
-                f"clip={self.clip}, noise_multiplier={self.noise_multiplier}: both above 0, finite"
-            )
-        if not 4 <= self.bits <= 32:
-            raise ValueError(f"bits={self.bits}: of the sum, 4 to 32")
-        if self.quantile is not None and not 0 < self.quantile < 1:
-            raise ValueError(f"quantile={self.quantile}: of the updates, between 0 and 1")
+        if not (self.clip > 0 and self.noise_multiplier > 0 and 4 <= self.bits <= 32):
+            raise ValueError(f"{self!r}: clip and noise are above 0, and a sum has 4 to 32 bits")
 
     def __call__(self, *_: object) -> Tree:
         """Not to be called: `fedavg` calls ``collect``, because this mean sends the updates."""
@@ -165,15 +156,13 @@ class NoisySum:
     ) -> Promise:
         """What so many rounds promise each client, if all clients take part in each of them.
 
-        Rounds are composed by ``dp-accounting`` as zero-concentrated privacy, which is not made
-        better by drawing a part of the clients. ``delta`` None: 1 / num_clients^1.1.
+        Rounds are composed by ``dp-accounting`` as zero-concentrated privacy. ``delta`` None: 1 /
+        num_clients^1.1.
 
         >>> dp = NoisySum(clip=1.0, noise_multiplier=4.0, bits=16)
         >>> print(dp.promise(num_clients=100, num_values=650, rounds=20))  # doctest: +ELLIPSIS
         epsilon 3.38 at delta 0.00630957: whoever guesses ...
         """
-        if rounds < 1:
-            raise ValueError(f"rounds={rounds}: one or more")
         delta = num_clients**-1.1 if delta is None else delta
         divergence = self.divergence(num_clients, num_values)
         return Promise(renyi_epsilon(lambda a: a.ZCDpEvent(*divergence), rounds, delta), delta)

@@ -6,7 +6,7 @@ Not here: training (run.py), attacks (attack.py), tables (report.py).
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
-from experiments.replications.shared_places import CountSketch, SharedMask
+from experiments.replications.shared_places import SharedMask
 from experiments.runs import digest
 from fltoolkit.codecs import Codec, Pipeline
 from fltoolkit.codecs.stage import Stage
@@ -91,10 +91,8 @@ def others(task: Task, num_clients: int) -> Iterator[Setting]:
     sparse = Setting("", num_clients, grid(task, 2), True, neighbours=54, seeds=(0,))
     yield replace(sparse, name="2 bits, secret, 54 neighbours")
     yield replace(sparse, name="2 bits, secret, sums modulo 2^7", bits=7)
-    top = 4 * task.length / task.num_values**0.5
     for name, codec in (
         ("1 bit (votes), clear", grid(task, 1)),
         ("2 bits, shared mask 25 %, clear", grid(task, 2, SharedMask(0.25))),
-        ("4 bits, count sketch 25 %, clear", Pipeline(CountSketch(0.25), Grid(4, top=2 * top))),
     ):
         yield Setting(name, num_clients, codec)

@@ -1,6 +1,5 @@
 """Two owners find whom they share, and train on them."""
 
-import pandas as pd
 import pytest
 
 from experiments.replications.intersection import align
@@ -39,14 +38,11 @@ def test_bytes_are_counted_and_no_other_id_is_readable():
     ("ids", "text"),
     [
         ({"ann": ["1"]}, "two owners"),
-        ({"ann": ["1", "1"], "ben": ["1"]}, "ids of 'ann'"),
-        ({"ann": "12", "ben": ["1"]}, "ids of 'ann'"),
+        ({"ann": ["1", "1"], "ben": ["1"]}, "each once"),
         ({"ann": ["1"], "ben": ["2"]}, "share no id"),
-        ({"ann": [1, 2], "ben": ["1"]}, "ids of 'ann': row 0 is 1, a int"),
-        ({"ann": ["1"], "ben": pd.Series(["1", None])}, "ids of 'ben': row 1"),
-        ({"ann": ["1"], "ben": {"1", "2"}}, "ids of 'ben' are a set"),
+        ({"ann": [1, 2], "ben": ["1"]}, "ids of 'ann': give texts"),
+        ({"ann": ["1"], "ben": {"1", "2"}}, "ids of 'ben': give them in an order"),
         ({"ann": ["1\n", "2\n"], "ben": ["1", "2"]}, "white space"),
-        ({"ann": ["1"], "ben": ["a\nb", "1"]}, "line break"),
     ],
 )
 def test_what_cannot_be_aligned(ids, text):
