@@ -120,11 +120,11 @@ class Claim:
 
     title: str
     group: str  # one of GROUPS
-    says: str  # in our words, with its figures
     source: str  # authors, year, arXiv id, and where it stands
     known: str  # a key of KNOWN
     ours: str  # what we measure, and how it differs from theirs
     judge: Callable[[Runs], Finding]
+    says: str = ""  # in our words, with its figures, where the quote does not say all
     quote: str = ""  # the sentence that it stands on, word by word, or a few in succession
     quoted_from: str = ""  # the address of the quote
     measures: Mapping[str, Measure] = field(default_factory=dict)

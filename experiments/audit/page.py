@@ -74,7 +74,7 @@ def section(name: str, claim: Claim, finding: Finding) -> list[str]:
     chosen = [f"- **Chosen.** {claim.chosen}"] if claim.measures else []
     lacks = [f"- **Missing here.** {claim.lacks}"] if claim.lacks else []
     return [
-        f"- **Claim.** {claim.says}",
+        *([f"- **Claim.** {claim.says}"] if claim.says else []),
         quoted(claim),
         f"- **Source.** {claim.source} ({KNOWN[claim.known]}).",
         f"- **Here.** {claim.ours}",

@@ -8,8 +8,6 @@ CLAIMS: dict[str, Claim] = {}
 CLAIMS["covenant-2026"] = Claim(
     title="Covenant-72B: more than 146 times less",
     group="language models",
-    says="Top-k in chunks with 12-bit places and 2-bit values: more than 146 times less for a "
-    "model of 72 billion parameters.",
     source="Covenant-72B 2026, arXiv 2603.08163, abstract",
     known="abstract",
     quote="We developed SparseLoCo, which compresses gradient communication by over 146x. Each "
@@ -28,8 +26,6 @@ CLAIMS["covenant-2026"] = Claim(
 CLAIMS["factored-gossip-2026"] = Claim(
     title="Factored Gossip DiLoCo: waits less than DiLoCo at comparable progress",
     group="language models",
-    says="A first mixing that overlaps with computing and a second that blocks replace DiLoCo's "
-    "exact mean: processors are used better, and training progresses comparably.",
     source="Hewa Koneputugodage et al. 2026, arXiv 2606.22768, abstract",
     known="abstract",
     quote="On up to billion-parameter language models in low-bandwidth settings, our framework "
@@ -47,8 +43,6 @@ CLAIMS["factored-gossip-2026"] = Claim(
 CLAIMS["fedbiomed-noise"] = Claim(
     title="Fed-BioMed: central privacy adds its noise twice",
     group="systems",
-    says="With central differential privacy, noise is added after local training, and once more "
-    "after aggregation.",
     source="Fed-BioMed, https://github.com/fedbiomed/fedbiomed/issues/1443, September 2025; code "
     "at commit 60d6192c, July 2026",
     known="read",
@@ -110,8 +104,6 @@ CLAIMS["grace-sign"] = Claim(
 CLAIMS["nvflare-split"] = Claim(
     title="NVFlare's split example: labels and the classifier stay with their owner",
     group="systems",
-    says="Only activations and their gradients cross; labels and the classifier's parameters stay "
-    "at the label site.",
     source="NVFlare, cifar10-splitnn/model.py at commit 56f4951; pull request 5050, August 2026",
     known="read",
     quote="Backpropagation produces cut-layer gradients that are returned to the image site; "
@@ -130,8 +122,6 @@ CLAIMS["nvflare-split"] = Claim(
 CLAIMS["photon-2024"] = Claim(
     title="Photon: 64 to 512 times less communication, and twice as fast as DiLoCo",
     group="language models",
-    says="Averaging rarely, with small batches and very high rates, trains models of up to 7 "
-    "billion parameters to a better loss than a data center does, and twice as fast as DiLoCo.",
     source="Sani et al. 2024, arXiv 2411.02908, abstract",
     known="abstract",
     quote="Photon outperforms the wall-time of baseline distributed training methods by 35% via "
@@ -266,8 +256,6 @@ CLAIMS["stackoverflow-top-k"] = Claim(
 CLAIMS["stc-2019"] = Claim(
     title="Sparse ternary compression: an accuracy for fewer bytes and in fewer iterations",
     group="federated learning",
-    says="A fixed accuracy is reached with fewer iterations and fewer bytes than by federated "
-    "averaging, with clients unlike and even with clients alike.",
     source="Sattler et al. 2019, arXiv 1903.02891, abstract",
     known="abstract",
     quote="We furthermore show that even if the clients hold iid data and use medium sized batches "
@@ -285,8 +273,6 @@ CLAIMS["stc-2019"] = Claim(
 CLAIMS["secure-indexing-2022"] = Claim(
     title="40 times less on the way up, under secure aggregation",
     group="federated learning",
-    says='"up to 40x compression in uplink communication with no meaningful loss in utility '
-    'compared to uncompressed baselines", with quantization, pruning and Secure Indexing.',
     source="Prasad, Ghosh, Cormode, Mironov, Yousefpour & Stock 2022, arXiv 2207.12779, abstract "
     "(https://openreview.net/forum?id=GUMLIArCIwB)",
     known="abstract",

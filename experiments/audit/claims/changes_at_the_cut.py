@@ -108,8 +108,6 @@ def aq_sgd_2022_language(runs: Runs) -> Finding:
 CLAIMS["aq-sgd-2022-language"] = Claim(
     title="The same in fine-tuning a transformer: changes in 2 bits at no loss",
     group="split learning",
-    says="Activations in 2 to 4 bits fine-tune a language model as well as in float32 if what is "
-    "sent is their change.",
     **AQ_SGD,
     ours="A pretrained transformer of 111,425 parameters in two parts learns capital letters, "
     "eight passes (docs/language_results.md). Both directions in 2 bits behind a rotation.",
@@ -160,8 +158,6 @@ def splitcom_2026_language(runs: Runs) -> Finding:
 CLAIMS["splitcom-2026-language"] = Claim(
     title="The same in fine-tuning: 95.8 % less by sending only what has moved",
     group="split learning",
-    says="98.6 % less on the way up (71 times) in its standard form, and 95.8 % less in all (23.8 "
-    "times) in a U-shape, both without a loss that one notices, in a language model.",
     **SPLITCOM,
     ours="A pretrained transformer of 111,425 parameters in two parts learns capital letters, "
     "eight passes (docs/language_results.md). An activation is sent if it has moved by 30 %, and "

@@ -136,8 +136,6 @@ def chen_2021_clients(runs: Runs) -> Finding:
 CLAIMS["chen-2021-clients"] = Claim(
     title="The same with ten clients: 11.3 times less",
     group="split learning",
-    says="11.9 and 11.3 times less communication with 5 and 10 clients, within 0.5 %: VGG-11 on "
-    "CIFAR-10.",
     **CHEN,
     ours="Ten clients on MNIST with the network of notebook 01, 15 epochs; loss threshold 0.1, "
     "8-bit floats.",
@@ -242,7 +240,6 @@ def chen_2021_cifar10(runs: Runs) -> Finding:
 CLAIMS["chen-2021-cifar10"] = Claim(
     title="The same on CIFAR-10, with a VGG-11 of an eighth of the width",
     group="split learning",
-    says="1.64 to 106.7 times less communication within 0.5 %, VGG-11, VGG-13, ResNet-18.",
     **CHEN,
     ours="A much reduced run for two processor cores: CIFAR-10 (JPEG copies), 5,000 of its 50,000 "
     "training images and 5,000 test images, VGG-11 with an eighth of the channels, with BatchNorm, "

@@ -65,8 +65,6 @@ def judge(runs: Runs) -> Finding:
 CLAIM = Claim(
     title="FedBuff: 3.3 times faster than rounds that wait",
     group="federated learning",
-    says="A server that moves after every few updates, without waiting for a round, is up to 3.3 "
-    "times more efficient than synchronous rounds, and 2.5 times than FedAsync.",
     source="Nguyen et al. 2022, arXiv 2106.06639, abstract",
     known="abstract",
     quote="We empirically demonstrate that FedBuff is 3.3x more efficient than synchronous FL and "

@@ -78,7 +78,6 @@ def judge(runs: Runs) -> Finding:
 CLAIM = Claim(
     title="flwr-datasets: IidPartitioner samples each partition at random",
     group="systems",
-    says="Each partition is sampled at random from the data set.",
     source="flwr-datasets 0.6.1, flwr_datasets.partitioner.IidPartitioner; flower, issues 7290 and "
     "7327",
     known="read",

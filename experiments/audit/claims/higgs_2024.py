@@ -129,8 +129,6 @@ def judge(runs: Runs) -> Finding:
 CLAIM = Claim(
     title="HIGGS: rotation and grids of least error are better than NF4",
     group="codecs",
-    says="Weights that are rotated and replaced by the nearest points of a grid are better than "
-    "those of NF4 and of all other methods that need no data.",
     source="Malinovskii et al. 2024, arXiv 2411.17525, abstract",
     known="abstract",
     quote="a simple data-free LLM quantization method using Hadamard rotations and MSE-optimal "

@@ -216,8 +216,6 @@ def muloco_2025(runs: Runs) -> Finding:
 CLAIMS["muloco-2025"] = Claim(
     title="MuLoCo: 8 times less than DiLoCo with AdamW",
     group="language models",
-    says="With Muon inside, outer gradients can be sent in 2 bits, at the loss of DiLoCo with "
-    "AdamW and 8 times less communication.",
     source="Thérien et al. 2025, arXiv 2505.23725, abstract",
     known="abstract",
     quote="Our experiments pre-training decoder-only transformer language models (LMs) reveal that "
@@ -250,8 +248,6 @@ def noloco_2025(runs: Runs) -> Finding:
 CLAIMS["noloco-2025"] = Claim(
     title="NoLoCo: less communication than DiLoCo, without an all-reduce",
     group="language models",
-    says="Workers that average with a random partner only need significantly less communication "
-    "than DiLoCo, and converge as fast.",
     source="Kolehmainen et al. 2025, arXiv 2506.10911, abstract and the code of an author",
     known="abstract",
     quote="Our method requires significantly less communication overhead than fully sharded data "
@@ -278,8 +274,6 @@ def scaling_diloco_2025(runs: Runs) -> Finding:
 CLAIMS["scaling-diloco-2025"] = Claim(
     title="DiLoCo can be better than a message at every step, even at small sizes",
     group="language models",
-    says="When it is well tuned, DiLoCo scales better with the size of the model than data "
-    "parallel training, and can outperform it even at small sizes.",
     source="Charles et al. 2025, arXiv 2503.09799, abstract",
     known="abstract",
     quote="When well-tuned, DiLoCo scales better than data-parallel training with model size, and "
@@ -309,8 +303,6 @@ def sparseloco_2025(runs: Runs) -> Finding:
 CLAIMS["sparseloco-2025"] = Claim(
     title="SparseLoCo: 1 to 3 % of the values in 2 bits are better than all of them",
     group="language models",
-    says="Top-k of 1 to 3 % in chunks, 2 bits, and error feedback that fades are better than dense "
-    "DiLoCo at the same number of local steps.",
     source="Sarfi et al. 2025, arXiv 2508.15706, abstract",
     known="abstract",
     quote="In this work, we introduce SparseLoCo, a communication-efficient training algorithm for "
@@ -342,8 +334,6 @@ def sparta_2025(runs: Runs) -> Finding:
 CLAIMS["sparta-2025"] = Claim(
     title="SPARTA: fewer bytes than DiLoCo, by random values at every step",
     group="language models",
-    says="Averaging a small random part of the parameters after each step outperforms DiLoCo in "
-    "bandwidth.",
     source="Beton et al. 2025, openreview.net/forum?id=stFPf3gzq1, as its abstract stands on the "
     "page of an author, and exo-explore/gym",
     known="abstract",
@@ -373,8 +363,6 @@ def streaming_diloco_2025(runs: Runs) -> Finding:
 CLAIMS["streaming-diloco-2025"] = Claim(
     title="Streaming DiLoCo: parts in turn and in 4 bits, at the quality of DiLoCo",
     group="language models",
-    says="Parts of the model are exchanged in turn, while computing goes on, in 4-bit floats: the "
-    "quality of DiLoCo with two orders of magnitude less peak bandwidth.",
     source="Douillard et al. 2025, arXiv 2501.18512, abstract",
     known="abstract",
     quote="First, we synchronize only subsets of parameters in sequence, rather than all at once, "

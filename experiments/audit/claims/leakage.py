@@ -82,8 +82,6 @@ def nopeek_2020(runs: Runs) -> Finding:
 CLAIMS["nopeek-2020"] = Claim(
     title="NoPeek: reconstruction is prevented, and the accuracy is kept",
     group="split learning",
-    says="Adding the distance correlation of images and activations to the loss reduces leakage "
-    "and prevents reconstruction of the images, at little loss of accuracy.",
     source="Vepakomma et al. 2020, arXiv 2008.09161, abstract",
     known="abstract",
     quote="We demonstrate that our method is resilient to such reconstruction attacks and is based "

@@ -97,8 +97,6 @@ def eggroll_2025(runs: Runs) -> Finding:
 CLAIMS["eggroll-2025"] = Claim(
     title="EGGROLL: directions of low rank are as good as full ones",
     group="federated learning",
-    says="An evolution strategy whose random matrices have low rank does not fall behind one with "
-    "full matrices in reinforcement learning from nothing, and is faster.",
     source="Sarkar et al. 2025, arXiv 2511.16652v1, abstract",
     known="abstract",
     quote="EGGROLL does not compromise the performance of ES in tabula-rasa RL settings, despite "
@@ -251,7 +249,6 @@ def fl_bench_scaffold(runs: Runs) -> Finding:
 CLAIMS["fl-bench-scaffold"] = Claim(
     title="FL-bench: SCAFFOLD is not significantly better than averaging",
     group="federated learning",
-    says="With owners who differ, FedAvg, FedProx and SCAFFOLD reach about the same accuracy.",
     source="FL-bench, https://github.com/KarhouTam/FL-bench/issues/150, January 2025",
     known="read",
     quote="However, for CIFAR-10, the performance of the three algorithms is not significantly "
@@ -280,7 +277,6 @@ def pfllib_local(runs: Runs) -> Finding:
 CLAIMS["pfllib-local"] = Claim(
     title="PFLlib: each owner alone is best where owners differ",
     group="federated learning",
-    says="On MNIST, training alone has a higher accuracy than FedAvg, FedProx and SCAFFOLD.",
     source="PFLlib, https://github.com/TsingZ0/PFLlib/issues/243, July 2025",
     known="read",
     quote="When we tested Local, FedProx, FedAvg, and SCAFFOLD on the MNIST dataset, using all the "

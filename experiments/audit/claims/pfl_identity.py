@@ -36,8 +36,6 @@ def judge(runs: Runs) -> Finding:
 CLAIM = Claim(
     title="pfl-research: the effect of secure aggregation is the identity",
     group="systems",
-    says='"Secure aggregation techniques generally do not perturb the gradients [...], which means '
-    'simulating this effect is simply the identity."',
     source="pfl-research, https://github.com/apple/pfl-research/issues/56, March 2024",
     known="read",
     quote="Secure aggregation techniques generally do not perturb the gradients [...], which means "

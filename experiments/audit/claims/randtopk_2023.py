@@ -45,8 +45,6 @@ def judge(runs: Runs) -> Finding:
 CLAIM = Claim(
     title="Randomized top-k is better than top-k at the same size",
     group="split learning",
-    says="At equal size of the messages RandTopK is better than top-k, quantization and an L1 "
-    "penalty: CIFAR-100, YooChoose, DBpedia and Tiny-ImageNet.",
     source="Zheng et al. 2023, IJCAI, arXiv 2305.18469, abstract",
     known="abstract",
     quote="Empirical results show that compared with other communication-reduction methods, our "

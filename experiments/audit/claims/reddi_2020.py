@@ -39,8 +39,6 @@ def judge(runs: Runs) -> Finding:
 CLAIM = Claim(
     title="Adaptive servers: FedAdam and FedYogi are better than FedAvg",
     group="federated learning",
-    says="With Adam or Yogi at the server, and clients unlike, accuracy is significantly better "
-    "than with the plain mean.",
     source="Reddi et al. 2020, arXiv 2003.00295, abstract",
     known="abstract",
     quote="We also perform extensive experiments on these methods and show that the use of "

@@ -222,7 +222,6 @@ def powersgd_2019(runs: Runs) -> Finding:
 CLAIMS["powersgd-2019"] = Claim(
     title="PowerSGD: gradients of low rank, on par with SGD",
     group="codecs",
-    says="Gradients as products of low rank, which an all-reduce adds up, train on par with SGD.",
     source="Vogels et al. 2019, arXiv 1905.13727, abstract",
     known="abstract",
     quote="We propose a new low-rank gradient compressor based on power iteration that can i) "
@@ -258,8 +257,6 @@ def splitfed_2020(runs: Runs) -> Finding:
 CLAIMS["splitfed-2020"] = Claim(
     title="SplitFed: as accurate and as cheap to send as split learning",
     group="split learning",
-    says="Test accuracy and communication are similar to split learning with several clients, "
-    "and the time is much shorter.",
     source="Thapa et al. 2020, arXiv 2004.12088, abstract",
     known="abstract",
     quote="Our analysis and empirical results demonstrate that (pure) SFL provides similar test "
