@@ -301,3 +301,54 @@ CLAIMS["comind-backups"] = Claim(
         "say.",
     ),
 )
+
+CLAIMS["fedlab-qsgd"] = Claim(
+    title="FedLab: QSGD in 2, 4 or 8 bits",
+    group="systems",
+    says='A compressor "QSGD" whose argument is the number of bits, and top-k with the share of '
+    "values that is kept.",
+    source="FedLab 1.3.0, fedlab.contrib.compressor",
+    known="code",
+    ours="Measured once in November 2026 with fedlab==1.3.0: its compressors on "
+    "10,000 normal values; tensors are weighed, without headers. "
+    "tests/core/codecs/test_other_systems.py holds the trap.",
+    no_command="measured once with the package that is named; the program is in the git history",
+    judge=untested(
+        "40 bits per value for 2, 4 and 8: the level as int32, the sign as a byte; float32 has 32. "
+        "Its top-k of a half is 1.5 times as large as the tensor: places are int64.",
+    ),
+)
+CLAIMS["fedml-qsgd"] = Claim(
+    title="FedML: QSGD in few bits",
+    group="systems",
+    says="A compressor named after QSGD, whose argument is a quantization level. It does not say "
+    "that it is unbiased: its argument is called is_biased, and is True.",
+    source="FedML 0.9.6, fedml/utils/compression.py",
+    known="code",
+    ours="Measured once in November 2026 with fedml==0.9.6: its compressors with 4 "
+    "bits on 10,000 normal values, on zeros and on equal values. "
+    "tests/core/codecs/test_other_systems.py holds the traps.",
+    no_command="measured once with the package that is named; the program is in the git history",
+    judge=untested(
+        "32 bits per value are sent for 4: rounded values stay float32. Its default scales the "
+        "result down to keep the variance small: on average 0.131 of a value comes back, as the "
+        "name of its argument says. Of a tensor of zeros 100% are NaN. Of 10,000 equal values its "
+        "other quantizer, which rounds down, keeps 0%.",
+    ),
+)
+CLAIMS["hivemind-8bits"] = Claim(
+    title="hivemind: uniform 8-bit compression",
+    group="systems",
+    says="A compression named after 8 bits per value. Its README prints no factor.",
+    source="hivemind 1.1.12, hivemind/compression/quantization.py",
+    known="code",
+    ours="Measured once in November 2026 with hivemind==1.1.12: its uniform "
+    "quantization of normal values, as the message that it serializes.",
+    no_command="measured once with the package that is named; the program is in the git history",
+    judge=untested(
+        "100 values: 1,149 bytes for 400, 344 values: 1,394 bytes for 1,376, 10,000 values: 11,050 "
+        "bytes for 40,000, 1,000,000 values: 1,001,052 bytes for 4,000,000. A codebook of 256 "
+        "float32 values is in each message, so nothing is saved below some 350 values; a large "
+        "message is a quarter of float32, as the name says.",
+    ),
+)
