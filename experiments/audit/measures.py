@@ -7,6 +7,13 @@ from typing import Any
 
 from experiments.audit import stored
 from experiments.audit.claim import Measure, Values
+from experiments.fedavg_results import run as fedavg_run
+from experiments.fedavg_results import settings as fedavg_settings
+from experiments.language import data_parallel
+from experiments.language import split as language_split
+from experiments.language.task import Task as LanguageTask
+from experiments.leakage import run as leakage_run
+from experiments.leakage import settings as leakage_settings
 from experiments.runs import Result
 from fltoolkit_research import Experiment, records
 
@@ -45,7 +52,9 @@ def fedavg(part: str, name: str, goal: float) -> Callable[[int, bool], Values]:
     """Rounds until an accuracy, of a setting of docs/fedavg_results.md; 0 where it never is."""
 
     def run(seed: int, quick: bool) -> Values:
-        curve = stored.fedavg(part, name, seed)["curve"]
+        task = fedavg_settings.Task()
+        setting = stored.setting(fedavg_settings.settings(), part, name)
+        curve = stored.run("fedavg", fedavg_run.run, task, setting, seed)["curve"]
         reached = (n for n, (_, _, accuracy) in enumerate(curve, 1) if accuracy >= goal)
         return {"rounds": float(next(reached, 0)), "length": float(len(curve))}
 
@@ -56,74 +65,60 @@ def leakage(
     data: str, part: str, name: str, read: Callable[[Result], Values]
 ) -> Callable[[int, bool], Values]:
     """What `read` takes from a run of docs/leakage.md."""
-    return lambda seed, quick: read(stored.leakage(data, part, name, seed))
+
+    def run(seed: int, quick: bool) -> Values:
+        task = leakage_settings.TASKS[data]
+        setting = stored.setting(leakage_settings.settings(), part, name)
+        return read(stored.run("leakage", leakage_run.run, task, setting, seed))
+
+    return run
 
 
 def language(*names: str) -> Mapping[str, Any]:
     """``measures``, ``seeds`` and ``chosen`` of a claim about runs of docs/language_results.md.
 
-    The seeds are those of which all runs are stored; without one there is nothing to measure. What
-    is up is what workers say, each message once.
+    What is up is what workers say, each message once.
     """
-
-    def measure_of(name: str) -> Measure:
-        def run(seed: int, quick: bool) -> Values:
-            result = stored.language(name, seeds[0] if quick else seed)
-            sent = {"nbytes": float(result["nbytes"]), "nbytes_up": float(result["uplink"])}
-            return {"nats": float(result["nats"]), **sent}
-
-        return run
-
-    seeds = stored.language_seeds(*names)
-    measures = {name: measure_of(name) for name in names if seeds}
-    return {"measures": measures, "seeds": seeds, "chosen": OF_LANGUAGE}
+    keys = {"nats": "nats", "nbytes": "nbytes", "nbytes_up": "uplink"}
+    found = _of_text("language", data_parallel, LanguageTask(), names, keys)
+    return {**found, "chosen": OF_LANGUAGE}
 
 
-def split_language(task: str, *names: str) -> Mapping[str, Any]:
+def split_language(title: str, *names: str) -> Mapping[str, Any]:
     """The same of a transformer in two parts; up is what the party with the text sends."""
+    keys = {key: key for key in ("nats", "nats_coded", "nbytes", "nbytes_up")}
+    found = _of_text("language_split", language_split, language_split.TASKS[title], names, keys)
+    return {**found, "chosen": OF_SPLIT_LANGUAGE}
 
-    def measure_of(name: str) -> Measure:
+
+def _of_text(
+    file: str, part: Any, task: Any, names: Sequence[str], keys: Mapping[str, str]
+) -> Mapping[str, Any]:
+    """Measures and the seeds of which all of them are stored; a quick one is the first of these."""
+    settings = {setting.name: setting for setting in part.settings(task)}
+    there, chosen = stored.kept(file), [settings[name] for name in names]
+    seeds = tuple(
+        seed for seed in chosen[0].seeds if all(s.key(task, seed) in there for s in chosen)
+    )
+
+    def measure_of(setting: Any) -> Measure:
         def run(seed: int, quick: bool) -> Values:
-            result = stored.split_language(task, name, seeds[0] if quick else seed)
-            kept = ("nats", "nats_coded", "nbytes", "nbytes_up")
-            return {key: float(result[key]) for key in kept}
+            result = stored.run(file, part.run, task, setting, seeds[0] if quick else seed)
+            return {mine: float(result[theirs]) for mine, theirs in keys.items()}
 
         return run
 
-    seeds = stored.split_language_seeds(task, *names)
-    measures = {name: measure_of(name) for name in names if seeds}
-    return {"measures": measures, "seeds": seeds, "chosen": OF_SPLIT_LANGUAGE}
+    return {"measures": {s.name: measure_of(s) for s in chosen}, "seeds": seeds}
 
 
-def of_system(
-    module: str, requirement: str, names: Sequence[str], count: Callable[[], Values]
-) -> Measure:
-    """What ``count`` finds in another system, which has to be installed.
-
-    The quick edition does without it: then each value is 1.
-    """
-
-    def run(seed: int, quick: bool) -> Values:
-        if quick and not there(module):
-            return dict.fromkeys(names, 1.0)
-        needs(module, requirement)
-        return count()
-
-    return run
-
-
-def there(module: str) -> bool:
-    """Whether a system is installed."""
-    return importlib.util.find_spec(module) is not None
-
-
-def needs(module: str, requirement: str) -> None:
-    """Raise ModuleNotFoundError, with what to do, where a system is not installed."""
-    if not there(module):
+def installed(module: str, requirement: str, quick: bool) -> bool:
+    """Whether a system is there, which has to be installed; the quick edition does without it."""
+    if importlib.util.find_spec(module) is None and not quick:
         raise ModuleNotFoundError(
             f"this claim is measured with {module}, which is not installed: pip install "
             f"{requirement}, best into an environment of its own"
         )
+    return importlib.util.find_spec(module) is not None
 
 
 def _short(experiment: Experiment) -> Experiment:

@@ -163,11 +163,9 @@ def test_what_is_measured_is_not_measured_again(folder, tmp_path):
 
 
 def test_a_system_that_is_not_installed():
-    measure = measures.of_system("no_such_module", "nothing==1.0", ["bits"], dict)
-    assert measure(0, True) == {"bits": 1.0}
+    assert not measures.installed("no_such_module", "nothing==1.0", quick=True)
     with pytest.raises(ModuleNotFoundError, match="pip install nothing=="):
-        measure(0, False)
-    assert measures.of_system("json", "", ["bits"], lambda: {"bits": 8.0})(0, False) == {"bits": 8}
+        measures.installed("no_such_module", "nothing==1.0", quick=False)
 
 
 def test_only_finite_numbers_count():

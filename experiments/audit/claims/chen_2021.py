@@ -11,7 +11,7 @@ from torch import nn
 
 from experiments.async_states.run import run
 from experiments.async_states.settings import FLOAT8, Task, settings
-from experiments.audit import rule
+from experiments.audit import rule, stored
 from experiments.audit.claim import (
     Claim,
     Finding,
@@ -27,7 +27,6 @@ from experiments.audit.claim import (
     times,
 )
 from experiments.audit.measures import OF_ASYNC_STATES
-from experiments.audit.stored import kept
 from experiments.cifar10 import load_cifar10
 from fltoolkit import Batches, Channel, Party, evaluate, load
 from fltoolkit.data import Samples
@@ -68,8 +67,8 @@ def measure_of(name: str, clients: int = 1) -> Measure:
 
     def measure(seed: int, quick: bool) -> Values:
         task, part = Task(), "8-bit floats" if clients == 1 else f"{clients} clients"
-        setting = next(s for s in settings(task) if (s.part, s.name) == (part, name))
-        result = kept("async_states").get(setting.key(task, seed)) or run(task, setting, seed)
+        setting = stored.setting(settings(task), part, name)
+        result = stored.run("async_states", run, task, setting, seed)
         return {key: result[key] for key in ("accuracy", "nbytes", "nbytes_up", "nbytes_down")}
 
     return measure

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, judged, spread
-from experiments.audit.measures import needs, there
+from experiments.audit.measures import installed
 from fltoolkit import Channel, fedavg, load, splitnn_mlp
 from fltoolkit.data import Samples, partition_iid
 from fltoolkit.federated import Local
@@ -18,7 +18,6 @@ SORTED, SHUFFLED, RANDOM = "sorted digits", "shuffled before", "drawn at random"
 
 def dealt_out(y: Tensor, shuffled: bool) -> list[Tensor]:
     """The rows of each owner, by IidPartitioner; FederatedDataset shuffles before, with seed 42."""
-    needs("flwr_datasets", "flwr-datasets==0.6.1")
     from datasets import Dataset as Rows
     from flwr_datasets.partitioner import IidPartitioner
 
@@ -33,7 +32,7 @@ def measure(seed: int, quick: bool, *, how: str) -> Values:
     data = load("digits").flat()
     order = torch.argsort(data.y_train, stable=True)
     x, y = data.x_train[order], data.y_train[order]
-    if how == RANDOM or (quick and not there("flwr_datasets")):
+    if how == RANDOM or not installed("flwr_datasets", "flwr-datasets==0.6.1", quick):
         parts = partition_iid(y, OWNERS, seed=seed)
     else:
         parts = dealt_out(y, how == SHUFFLED)
