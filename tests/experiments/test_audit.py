@@ -15,7 +15,7 @@ from experiments.audit.claim import (
     judged,
     times,
 )
-from experiments.audit.run import audit, checked, find, finding, key, missing, quick
+from experiments.audit.run import audit, find, finding, key, missing, quick
 from experiments.runs import read
 
 ALL = find()
@@ -54,23 +54,23 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("verdict", "lacks", "expected"),
+    ("answers", "how", "expected"),
     [
-        (Verdict.DISAGREES, "Its chunks.", Verdict.UNTESTED),
-        (Verdict.DISAGREES, "", Verdict.DISAGREES),
-        (Verdict.AGREES, "Its chunks.", Verdict.AGREES),
-        (Verdict.NOT_SHOWN, "Its chunks.", Verdict.NOT_SHOWN),
+        ((False, True), {"lacks": "Its chunks."}, Verdict.UNTESTED),
+        ((False, True), {"own_task": True}, Verdict.DISAGREES),
+        ((False, None), {}, Verdict.DISAGREES),
+        ((None, True), {"lacks": "Its chunks."}, Verdict.NOT_SHOWN),
+        ((True, True), {"lacks": "Its chunks."}, Verdict.AGREES),
+        ((True, True), {"own_task": True}, Verdict.REPRODUCED),
     ],
 )
-def test_a_no_says_nothing_where_a_part_of_the_method_is_missing(folder, verdict, lacks, expected):
-    claim = find(folder)["made-up-2026"]
-    claim = replace(claim, measures={}, lacks=lacks, judge=lambda runs: Finding(verdict, "Words."))
+def test_the_verdict_from_answers_task_and_what_is_missing(folder, answers, how, expected):
+    claim = replace(find(folder)["made-up-2026"], measures={}, **how)
+    claim = replace(claim, judge=lambda runs: Finding(judged(*answers), "Words."))
     found = finding("made-up-2026", claim)
     assert found == Finding(expected, "Words.")
     printed = page.section("made-up-2026", claim, found)
-    assert [line for line in printed if "Missing here" in line] == (
-        [f"- **Missing here.** {lacks}"] if lacks else []
-    )
+    assert any("Missing here" in line for line in printed) == ("lacks" in how)
 
 
 def test_an_answer_is_that_of_the_whole_interval():
@@ -94,32 +94,6 @@ def test_factors_are_compared_as_logarithms():
     assert rule.saves([12.0, 12.0, 12.0], 13) is True  # nine tenths of 13 are 11.7
     assert rule.saves([12.0, 12.0, 12.0], 14) is False
     assert times(factors) == "10.0 [0.0, 3048.9]"
-
-
-def test_a_yes_on_another_task_reproduces_nothing(folder):
-    claim = replace(find(folder)["made-up-2026"], measures={})
-    for verdict, own_task, expected in (
-        (Verdict.AGREES, False, Verdict.AGREES),
-        (Verdict.AGREES, True, Verdict.REPRODUCED),
-        (Verdict.DISAGREES, True, Verdict.DISAGREES),
-    ):
-        judge = lambda runs, verdict=verdict: Finding(verdict, "Words.")  # noqa: E731
-        asked = replace(claim, judge=judge, own_task=own_task)
-        assert finding("made-up-2026", asked).verdict is expected
-
-
-@pytest.mark.parametrize(
-    ("answers", "verdict"),
-    [
-        ((True, True), Verdict.AGREES),
-        ((True, False), Verdict.DISAGREES),
-        ((None, False), Verdict.DISAGREES),
-        ((None, True), Verdict.NOT_SHOWN),
-        ((True, None), Verdict.NOT_SHOWN),
-    ],
-)
-def test_the_verdict_of_the_answers(answers, verdict):
-    assert judged(*answers) is verdict
 
 
 def test_only_seeds_that_both_have_are_compared():
@@ -166,11 +140,6 @@ def test_a_system_that_is_not_installed():
     assert not measures.installed("no_such_module", "nothing==1.0", quick=True)
     with pytest.raises(ModuleNotFoundError, match="pip install nothing=="):
         measures.installed("no_such_module", "nothing==1.0", quick=False)
-
-
-def test_only_finite_numbers_count():
-    with pytest.raises(ValueError, match="gave accuracy=nan"):
-        checked("x", "y", {"accuracy": float("nan")})
 
 
 @pytest.mark.slow

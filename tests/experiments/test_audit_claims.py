@@ -55,20 +55,6 @@ def test_levels_by_client_keep_the_variance_for_fewer_levels():
     assert found["b"] > 1000 > found["a"] == found["c"]
 
 
-def test_levels_double_when_the_loss_stops_falling_and_rest_in_between():
-    namespace = claim("dadaquant_2021")
-    falling, flat = namespace["Doubling"](), namespace["Doubling"]()
-    rounds, levels = 3 * namespace["LOOK_BACK"] + 2, []
-    for number in range(rounds):
-        falling(1 / (number + 1))
-        flat(1.0)
-        levels.append(flat.levels)
-    assert falling.levels == 1
-    first, second = (levels.index(each) for each in (2, 4))
-    assert second - first == namespace["LOOK_BACK"]
-    assert max(levels) == namespace["LEVELS"]
-
-
 def test_masks_pass_gradients_to_their_probabilities():
     namespace = claim("fedpm_2023")
     model = nn.Linear(4, 3)

@@ -9,7 +9,6 @@ import torch
 from experiments.newer import masked
 from experiments.newer.__main__ import RESULTS, run
 from experiments.newer.owners import OWNERS_DIFFER, data_of
-from experiments.newer.report import table
 from experiments.newer.setting import CHOICE_SEEDS, SEEDS, Setting, product
 from experiments.runs import read
 from fltoolkit import Channel
@@ -33,11 +32,6 @@ def test_the_better_trial_is_chosen_and_failed_ones_are_not():
     assert not {*CHOICE_SEEDS} & {*SEEDS}
 
 
-def test_seeds_without_a_run_have_no_table():
-    with pytest.raises(SystemExit, match="no run has one of the seeds 41"):
-        table(replace(OWNERS_DIFFER, seeds=(41,)), read(RESULTS))
-
-
 def test_no_choice_sees_the_test_part():
     x, test = data_of(True).x_train, data_of(False).x_test
     held = data_of(True).x_test
@@ -54,23 +48,6 @@ def test_a_run_is_the_same_again():
     assert again["key"] == kept["key"]
     assert again["nbytes"] == kept["nbytes"]
     assert again["own"] == pytest.approx(kept["own"], abs=0.01)
-
-
-MASKS = [masked.Masks(0.2, signed=signed) for signed in (False, True)]
-
-
-@pytest.mark.parametrize("masks", MASKS, ids=repr)
-def test_masked_noise_is_the_clipped_update_on_average(masks):
-    noise = masks.noise(3, 5)
-    assert torch.equal(noise, masks.noise(3, 5))
-    assert 0 < noise.abs().min() <= noise.abs().max() <= 0.2
-    update = noise * torch.tensor([-3.0, -0.5, 0.0, 0.25, 3.0])
-    chances = masks.chances(update, noise)
-    random = torch.Generator().manual_seed(0)
-    draws = [masks.of(torch.bernoulli(chances, generator=random), noise) for _ in range(4000)]
-    clipped = noise * torch.tensor([-1.0, -0.5, 0, 0.25, 1] if masks.signed else [0, 0, 0, 0.25, 1])
-    torch.testing.assert_close(masks.of(chances, noise), clipped)
-    assert (torch.stack(draws).mean(0) - clipped).abs().max() < 0.01
 
 
 @pytest.mark.parametrize("learned", [True, False])
