@@ -47,20 +47,6 @@ def fedex_lora(
     ``tuned`` is a model with changes of `lora`, changed in place, its frozen weights, too; other
     arguments are those of `fedavg`. A codec for the kind ``model`` must decode alike for all
     clients. Records hold ``round``, ``step``, ``loss`` and the running totals of bytes.
-
-    The factors have rank 1, and the learned change has rank 2:
-
-    >>> from fltoolkit_research.finetuning import lora
-    >>> x, local = torch.eye(2), Local(2, lr=0.5, steps=4, loss_fn=torch.nn.functional.mse_loss)
-    >>> owners = {"ann": (x, torch.diag(torch.tensor([2.0, 0.0]))), "ben": (x, x.flip(0))}
-    >>> model, channel = torch.nn.Linear(2, 2, bias=False), Channel()
-    >>> tuned = lora(model, 1, seed=0)
-    >>> for record in fedex_lora(tuned, owners, channel, rounds=3, local=local):
-    ...     pass
-    >>> int(torch.linalg.matrix_rank(tuned.merged()["weight"] - model.weight))
-    2
-    >>> {t.kind: t.nbytes for t in channel.transfers}
-    {'update': 62, 'model': 134}
     """
     team = Workers(tuned, as_fleet(clients), local, seed, SERVER)
     all_rounds = plain_rounds(team, channel, rounds, len(team.clients))

@@ -93,14 +93,6 @@ def fedbuff(
 
     ``rounds`` is how often the server's model changes, ``buffer_size`` is K; for the others see
     `fedavg` and `AsyncServer`.
-
-    >>> model = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
-    >>> data = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
-    >>> clients, local = {"ann": data, "bea": data}, Local(batch_size=2, lr=0.1, epochs=1)
-    >>> how = {"local": local, "server": AsyncServer(concurrency=2), "buffer_size": 2}
-    >>> records = fedbuff(model, clients, Channel(), rounds=2, **how)
-    >>> [(record["seconds"], record["num_arrived"]) for record in records]
-    [(1.0, 2), (2.0, 2)]
     """
     workers = Workers(model, as_fleet(clients), local, seed, SERVER)
     numbers = to_come("rounds", rounds)

@@ -71,19 +71,6 @@ def demo(
 
     ``local`` has ``steps=1`` and no ``clip_norm``; the paper's optimizer is SGD. ``memory`` holds
     each worker's momentum; the other arguments and the records are those of `ddp`.
-
-    Each worker sends one coefficient of eight. A step with the sign moves each weight by ``lr``:
-
-    >>> from fltoolkit.codecs.pipeline import Pipeline
-    >>> from fltoolkit.codecs.sparse import TopK
-    >>> workers = {name: (torch.ones(4, 8), torch.ones(4, 1)) for name in ("ann", "ben")}
-    >>> model = nn.Linear(8, 1, bias=False)
-    >>> before = model.weight.detach().clone()
-    >>> local = Local(2, lr=0.25, steps=1, loss_fn=nn.functional.mse_loss)
-    >>> channel = Channel({"update": Pipeline(TopK(1 / 8))})
-    >>> records = list(demo(model, workers, channel, steps=1, local=local, chunk=8))
-    >>> (model.weight - before).detach().abs().round(decimals=4).unique()
-    tensor([0.2500])
     """
     team = Workers(model, as_fleet(workers), local, seed)
     check_one_step(team)

@@ -75,17 +75,6 @@ def scaffold(
 
     The arguments are those of `fedavg`; ``server_lr`` is eta_g of the paper, and ``memory`` holds
     the control variates. Records hold ``round``, ``step``, ``loss`` and the totals of bytes.
-
-    >>> x, local = torch.ones(2, 1), Local(2, lr=0.1, steps=4, loss_fn=nn.functional.mse_loss)
-    >>> owners = {"ann": (x, 0 * x), "ben": (x, 4 * x)}
-    >>> model, memory = nn.Linear(1, 1, bias=False), Corrections()
-    >>> how = {"rounds": 20, "cohort": 2, "local": local, "memory": memory}
-    >>> for record in scaffold(model, owners, Channel(), **how):
-    ...     pass
-    >>> round(model.weight.item(), 3)  # the best for both
-    2.0
-    >>> [round(memory.clients[owner]["weight"].item(), 2) for owner in owners]
-    [4.0, -4.0]
     """
     team = Workers(model, as_fleet(clients), local, seed, SERVER)
     cohorts = plain_rounds(team, channel, rounds, cohort)

@@ -84,13 +84,6 @@ def noloco(
     The other arguments and the records are those of `diloco`.
 
     Two of four workers exchange at a time: four messages in a round, where a server has eight.
-
-    >>> workers = {f"w{k}": (torch.ones(4, 1), torch.full((4, 1), float(k))) for k in range(4)}
-    >>> local = Local(2, lr=0.1, steps=5, loss_fn=nn.functional.mse_loss)
-    >>> channel = Channel()
-    >>> records = noloco(nn.Linear(1, 1), workers, channel, rounds=1, local=local)
-    >>> len(list(records)), [(t.sender, t.receiver) for t in channel.transfers]
-    (1, [('w1', 'w2'), ('w2', 'w1'), ('w0', 'w3'), ('w3', 'w0')])
     """
     team = Workers(model, as_fleet(workers), local, seed)
     rounds = to_come("rounds", rounds)
@@ -149,15 +142,6 @@ def sparta(
 
     ``fraction`` is above 0 and at most 1, ``exchange`` is `ThroughServer` or `AllGather`; the other
     arguments and the records are those of `noloco`.
-
-    One of eight values is averaged in each round; two workers send it, and both get the mean:
-
-    >>> workers = {name: (torch.ones(4, 7), torch.zeros(4, 1)) for name in ("ann", "ben")}
-    >>> local, channel = Local(2, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss), Channel()
-    >>> records = sparta(
-    ...     nn.Linear(7, 1), workers, channel, rounds=2, local=local, fraction=1 / 8)
-    >>> len(list(records)), [transfer.nbytes_dense // 4 for transfer in channel.transfers]
-    (2, [1, 1, 1, 1, 1, 1, 1, 1])
     """
     team = Workers(model, as_fleet(workers), local, seed)
     rounds = to_come("rounds", rounds)

@@ -35,12 +35,6 @@ class Jpeg(Stage):
     A JPEG file holds an 8 x 8 cosine transform, whose values are divided by a table and rounded;
     ``quality``, from 1 to 95, scales the table (Wallace 1992, "The JPEG still picture compression
     standard"). Pillow writes and reads the files.
-
-    >>> from fltoolkit.codecs import Pipeline
-    >>> images = {"x": torch.arange(6400.0).reshape(10, 640)[:, :256] % 37}
-    >>> coarse, fine = (len(Pipeline(Jpeg(quality)).encode(images)) for quality in (10, 90))
-    >>> coarse < fine < len(Pipeline().encode(images))
-    True
     """
 
     quality: int = 50  # smaller = more compression

@@ -40,14 +40,6 @@ def des_loc(
 
     ``local`` has ``keep_state=True``; ``moments`` says which entries are averaged, and every how
     many rounds. The other arguments, the records and the errors are those of `diloco`.
-
-    >>> workers = {name: (torch.ones(4, 1), torch.zeros(4, 1)) for name in ("ann", "ben")}
-    >>> how = {"optimizer": torch.optim.AdamW, "loss_fn": nn.functional.mse_loss}
-    >>> local, channel = Local(2, steps=5, keep_state=True, **how), Channel()
-    >>> model, moments = nn.Linear(1, 1), {"exp_avg": 1, "exp_avg_sq": 2}
-    >>> _ = list(des_loc(model, workers, channel, rounds=2, local=local, moments=moments))
-    >>> [sum(t.nbytes_dense // 8 for t in channel.transfers if t.step == step) for step in (1, 2)]
-    [8, 12]
     """
     team = Workers(model, as_fleet(workers), local, seed)
     rounds = to_come("rounds", rounds)

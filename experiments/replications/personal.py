@@ -3,7 +3,7 @@
 Not here: one model for owners whose data differ (drift.py).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from torch import nn
@@ -53,17 +53,6 @@ def fedper(
     The arguments are those of `fedavg`. ``at_home(name)`` says whether an entry stays; False for
     all of them is `fedavg`. With the model's entries that stay at home every client begins.
     ``memory`` holds what stays at home, for `own_weights`. Records are those of `scaffold`.
-
-    >>> import torch
-    >>> model = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))
-    >>> x, local = torch.ones(2, 4), Local(2, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)
-    >>> owners, memory = {"ann": (x, x[:, :2]), "ben": (x, -x[:, :2])}, AtHome()
-    >>> records = fedper(model, owners, Channel(), rounds=2, cohort=2, local=local, memory=memory,
-    ...     at_home=lambda name: name.startswith("1."))
-    >>> [record["nbytes"] for record in records]
-    [348, 696]
-    >>> list(memory.weights["ann"])
-    ['1.weight', '1.bias']
     """
     team = Workers(model, as_fleet(clients), local, seed, SERVER)
     cohorts = plain_rounds(team, channel, rounds, cohort)
@@ -114,19 +103,6 @@ def ditto(
     The arguments are those of `fedavg`. ``pull`` is lambda of the paper: with 0 each owner trains
     alone; larger = nearer to the server's. ``memory`` holds the clients' own models. Records are
     those of `scaffold`, with the loss of the shared model.
-
-    >>> import torch
-    >>> x, local = torch.ones(2, 1), Local(2, lr=0.1, steps=9, loss_fn=nn.functional.mse_loss)
-    >>> owners = {"ann": (x, 0 * x), "ben": (x, 4 * x)}
-    >>> for pull in (0.0, 2.0):
-    ...     model, memory = nn.Linear(1, 1, bias=False), AtHome()
-    ...     how = {"rounds": 10, "cohort": 2, "local": local, "memory": memory}
-    ...     for record in ditto(model, owners, Channel(), pull=pull, **how):
-    ...         pass
-    ...     own = [own_weights(model, memory, owner)["weight"].item() for owner in owners]
-    ...     print([abs(round(weight, 2)) for weight in [model.weight.item(), *own]])
-    [2.0, 0.0, 4.0]
-    [2.0, 1.0, 3.0]
     """
     team = Workers(model, as_fleet(clients), local, seed, SERVER)
     alone, memory = replace(team, local=replace(local, prox=pull)), memory or AtHome()
@@ -162,15 +138,3 @@ def own_weights(model: nn.Module, memory: AtHome, client: str) -> Tree:
     """
     whole = sent_entries(model) | memory.weights.get(client, {})
     return {name: tensor.clone() for name, tensor in filled(model, whole).items()}
-
-
-def worst_tenth(values: Sequence[float]) -> float:
-    """The mean of the lowest tenth of the owners' values; of fewer than 20, the lowest value.
-
-    >>> worst_tenth([0.9, 0.2, 0.8]), worst_tenth(range(100))
-    (0.2, 4.5)
-    """
-    if not values:
-        raise ValueError("values is empty: give one value for each owner")
-    lowest = sorted(values)[: max(1, len(values) // 10)]
-    return sum(lowest) / len(lowest)

@@ -34,13 +34,6 @@ def inputs_from_update(
     ``update`` is end minus start, or a gradient, as it arrived; ``weight`` [units, features] and
     ``bias`` [units] are the names of the first layer's entries. There is a guess for each unit
     whose bias has moved.
-
-    >>> model = nn.Linear(3, 2)
-    >>> x = torch.tensor([[1.0, 2.0, 3.0]])
-    >>> model(x).square().sum().backward()
-    >>> inputs_from_update({"0.weight": model.weight.grad, "0.bias": model.bias.grad}).round()
-    tensor([[1., 2., 3.],
-            [1., 2., 3.]])
     """
     w, b = update[weight].detach().double(), update[bias].detach().double()
     moved = b != 0
@@ -95,11 +88,6 @@ def membership_auc(
     knows the samples and the trained network, which must give log-probabilities. Source: Yeom et
     al. 2018, arXiv 1709.01604, adversary 1. Attacks with shadow models (Carlini et al. 2022, arXiv
     2112.03570) find more, above all at low rates of false alarms.
-
-    >>> model = nn.Sequential(nn.Linear(1, 2), nn.LogSoftmax(dim=1))
-    >>> x, y = torch.zeros(4, 1), torch.zeros(4, dtype=torch.int64)
-    >>> membership_auc([Party("all", model)], (x, y), (x, y))
-    0.5
     """
     losses = []
     for x, y in (members, strangers):

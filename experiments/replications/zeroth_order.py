@@ -108,18 +108,6 @@ def decomfl(
     buffers that are saved. ``along`` are the directions along which each step measures a slope,
     ``memory`` holds each client's weights, and all seeds and slopes so far. Records hold ``round``,
     ``step`` and the running totals of bytes.
-
-    A message of two slopes is as long for a model of ten million parameters:
-
-    >>> x, local = torch.ones(2, 1), Local(2, lr=0.1, steps=2, loss_fn=nn.functional.mse_loss)
-    >>> owners = {"ann": (x, 0 * x), "ben": (x, 4 * x)}
-    >>> model, channel = nn.Linear(1, 1, bias=False), Channel()
-    >>> for record in decomfl(model, owners, channel, rounds=40, cohort=2, local=local):
-    ...     pass
-    >>> round(model.weight.item(), 2)
-    2.0
-    >>> {t.nbytes for t in channel.transfers if t.kind == "update"}
-    {23}
     """
     team = Workers(model, as_fleet(clients), local, seed, SERVER)
     cohorts = plain_rounds(team, channel, rounds, cohort)
@@ -189,17 +177,6 @@ def fedkseed(
 
     Arguments and records are those of `decomfl`; a message to a client holds a number for each of
     the K directions.
-
-    >>> x, local = torch.ones(2, 1), Local(2, lr=0.1, steps=4, loss_fn=nn.functional.mse_loss)
-    >>> owners = {"ann": (x, 2 * x), "ben": (x, 2 * x)}
-    >>> model, channel = nn.Linear(1, 1, bias=False), Channel()
-    >>> how = {"rounds": 40, "cohort": 2, "local": local, "along": Directions(8)}
-    >>> for record in fedkseed(model, owners, channel, **how):
-    ...     pass
-    >>> round(model.weight.item(), 2)
-    2.0
-    >>> sorted({(t.kind, t.nbytes) for t in channel.transfers})
-    [('control', 45), ('update', 60)]
     """
     team = Workers(model, as_fleet(clients), local, seed, SERVER)
     cohorts = plain_rounds(team, channel, rounds, cohort)
