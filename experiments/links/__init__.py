@@ -6,7 +6,6 @@
     settings    which links, how long, how often
     run         one link: start both parties, read what they say
     report      the model beside the clock, and what pays on which link
-    flower      averaging deployed with Flower; its app is flower_app, its tables flower_report
 
 The command is ``python -m experiments.links``; it needs Linux, root, iproute2 and a quiet machine.
 docs/links.md has the tables and what they say.

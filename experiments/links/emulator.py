@@ -5,12 +5,11 @@ delay is ours, because ``netem`` is missing on many machines: each end is a TUN 
 process carries every packet from one to the other after the delay. It is a process of its own, so
 that packets do not wait for somebody's computing.
 
-    python -m experiments.links.emulator NAME RATE_UP RATE_DOWN LATENCY SLOW_START
+    python -m experiments.links.emulator NAME RATE_UP RATE_DOWN LATENCY
 
-(rates in bytes per second, latency in seconds, one way; 1 or 0: does TCP begin slowly again after a
-pause, as Linux does by default?) prints ``ready`` when the link is up, and takes it down when its
-standard input ends. Side A is the namespace NAMEa with address 10.78.0.1, side B is NAMEb with
-10.78.0.2; up is from A to B.
+(rates in bytes per second, latency in seconds, one way) prints ``ready`` when the link is up, and
+takes it down when its standard input ends. Side A is the namespace NAMEa with address 10.78.0.1,
+side B is NAMEb with 10.78.0.2; up is from A to B.
 """
 
 import fcntl
@@ -41,13 +40,11 @@ def bucket(rate: float) -> int:
 
 
 @contextmanager
-def link(
-    name: str, up: float, down: float, latency: float, *, slow_start: bool = True
-) -> Iterator[tuple[str, str]]:
+def link(name: str, up: float, down: float, latency: float) -> Iterator[tuple[str, str]]:
     """The namespaces of both sides while the link is up; rates in bytes per second."""
     command = [sys.executable, "-m", "experiments.links.emulator", name]
     relay = subprocess.Popen(
-        [*command, str(up), str(down), str(latency), str(int(slow_start))],
+        [*command, str(up), str(down), str(latency)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -63,14 +60,11 @@ def link(
         relay.wait()
 
 
-def main(name: str, up: float, down: float, latency: float, slow_start: float) -> None:
+def main(name: str, up: float, down: float, latency: float) -> None:
     """Bring the link up, carry packets until standard input ends, and take it down."""
     spaces = (f"{name}a", f"{name}b")
-    again = f"sysctl -qw net.ipv4.tcp_slow_start_after_idle={slow_start:.0f}"
     try:
         ends = [_end(s, a, r) for s, a, r in zip(spaces, ADDRESSES, (up, down), strict=True)]
-        for space in spaces:
-            subprocess.run(f"ip netns exec {space} {again}".split(), check=True)
         print("ready", flush=True)
         _carry(ends, latency)
     finally:

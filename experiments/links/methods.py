@@ -10,7 +10,6 @@ from functools import partial
 
 from torch import nn
 
-from experiments.links.ahead import split_ahead
 from fltoolkit import SGD, Batches, Channel, Party, load, splitnn_mlp
 from fltoolkit.codecs import Codec, ErrorFeedback, Pipeline, Quantize
 from fltoolkit.federated import Local, local_update
@@ -99,13 +98,4 @@ METHODS = {
         50_000,
         {"update": ErrorFeedback(THREE), "model": Difference(THREE, first=EIGHT)},
     ),
-}
-
-AHEAD = {  # the same loop, waiting for each answer, and sending the next batch before it
-    f"{codec}, {words}": Method(partial(split_ahead, ahead=ahead), "step", nbytes, codecs)
-    for codec, nbytes, codecs in (
-        ("float32", 328_000, {}),
-        ("8 bits", 82_000, {"activations": EIGHT, "gradients": EIGHT}),
-    )
-    for ahead, words in enumerate(("one after the other", "a batch ahead"))
 }

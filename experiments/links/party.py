@@ -16,8 +16,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from experiments.links.emulator import DEVICE
-from experiments.links.methods import AHEAD, CLIENT, METHODS, SERVER
+from experiments.links.methods import CLIENT, METHODS, SERVER
 from fltoolkit.channel import Transfer
 from fltoolkit_engines.torch_distributed import DistributedChannel
 
@@ -37,22 +36,20 @@ def main(out: Path, counts: dict[str, int]) -> None:
 
 def train(name: str, here: str, count: int) -> dict[str, float | str]:
     """So many units after the warm ones: begin and end, computing time, bytes, messages."""
-    method = {**METHODS, **AHEAD}[name]
+    method = METHODS[name]
     with DistributedChannel({CLIENT: 0, SERVER: 1}, method.codecs, timeout=300) as channel:
         records = method.train(channel, here, count + WARM)  # type: ignore[arg-type]
         for _ in range(WARM):
             next(records)
         dist.barrier()  # what the warm units sent has come, on both sides
         first = len(channel.transfers)
-        start, cpu, moved = time.time(), time.thread_time(), counter()
+        start, cpu = time.time(), time.thread_time()
         for _ in range(count):
             next(records)
         end, cpu = time.time(), time.thread_time() - cpu  # without gloo's own threads
-        dist.barrier()  # what was still under way has left this side
         transfers = list(channel.transfers)[first:]
         return {
             **{"method": name, "count": count, "start": start, "end": end, "cpu": cpu},
-            "below": counter() - moved,
             "messages": len(transfers),
             "following": sum(a.sender == b.sender for a, b in itertools.pairwise(transfers)),
             "outgrown": outgrown(channel.transfers)[first:].count(True),
@@ -74,11 +71,6 @@ def outgrown(transfers: Sequence[Transfer]) -> list[bool]:
         found.append(sent.nbytes > before + before // 4)
         longest[sent.sender] = max(before, sent.nbytes)
     return found
-
-
-def counter() -> int:
-    """Bytes that this side's interface has sent, packets' headers included."""
-    return int(Path(f"/sys/class/net/{DEVICE}/statistics/tx_bytes").read_text())
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import mean, median
 
 from experiments.links.emulator import bucket, mtu
-from experiments.links.methods import AHEAD, METHODS
+from experiments.links.methods import METHODS
 from experiments.runs import Page, Result, Row, Runs
 from experiments.tables import markdown
 from fltoolkit_research.intervals import holm, mean_ci
@@ -57,16 +57,10 @@ def report(rows: Sequence[Row]) -> str:
     """All tables."""
     if not rows:
         return "no runs yet"
-    ahead = [row for row in rows if row[0].methods == tuple(AHEAD)]
-    changed = [row for row in rows if not row[0].slow_start]
-    rows = [row for row in rows if row not in ahead and row not in changed]
     blocks = [
         *("### The model and the clock", errors(rows)),
         *("### Which method is the fastest on which link", *(seconds(rows, g) for g in GROUPS)),
         *("### From which rate on a codec costs time", break_even(rows)),
-        *("### Sending while the answer is on its way", overlap(ahead)),
-        *("### TCP without slow start after a pause", details(changed)),
-        *("### All runs", details(rows)),
     ]
     return "\n\n".join(blocks)
 
@@ -78,21 +72,20 @@ def errors(rows: Sequence[Row]) -> str:
         ("bytes / rate + messages x latency + computing", simple),
         ("the same with headers, asking, the bucket and silence", detailed),
     ):
-        ratios = [median(t["wall"] / model(r, t) for r, t in runs) for _, runs in by_method(rows)]
+        ratios = [median(t["wall"] / model(r, t) for r, t in runs) for runs in by_method(rows)]
         within = sum(abs(ratio - 1) <= 0.05 for ratio in ratios)
         middle = [f"{of(ratios):.2f}" for of in (median, min, max)]
         found.append([name, *middle, f"{within} of {len(ratios)}"])
     return markdown("model | median of clock / model | least | most | within 5 %", found)
 
 
-def by_method(rows: Sequence[Row]) -> list[tuple[tuple[str, str], list[tuple[Result, Result]]]]:
-    """(link, method) and its repeats: each the whole result, and that of the method."""
-    found = []
-    for setting, runs in rows:
-        for name in METHODS:
-            pairs = [(r, t) for r in runs.values() for t in r["methods"] if t["method"] == name]
-            found.append(((setting.name, name), pairs))
-    return found
+def by_method(rows: Sequence[Row]) -> list[list[tuple[Result, Result]]]:
+    """The repeats of each method on each link: the whole result, and that of the method."""
+    return [
+        [(r, t) for r in runs.values() for t in r["methods"] if t["method"] == name]
+        for _, runs in rows
+        for name in METHODS
+    ]
 
 
 def seconds(rows: Sequence[Row], group: Sequence[str]) -> str:
@@ -133,43 +126,9 @@ def break_even(rows: Sequence[Row]) -> str:
     )
 
 
-def overlap(rows: Sequence[Row]) -> str:
-    """Milliseconds a step with the next batch sent ahead, and what that does to the accuracy."""
-    found = []
-    for setting, runs in rows:
-        cells = [mean_ci(_milliseconds(runs, name), ",.0f") for name in AHEAD]
-        found.append([setting.name, *cells])
-    last = [r["accuracy"] for r in rows[-1][1].values()] if rows else []
-    cells = [mean_ci([100 * each[name] for each in last], ".1f") for name in AHEAD]
-    found.append(["accuracy after 15 passes, %", *cells])
-    return markdown(f"milliseconds per step | {' | '.join(AHEAD)}", found)
-
-
 def costs(rows: Sequence[Row], name: str) -> tuple[float, float]:
     """Bytes and seconds of computing of a method's unit: medians over all links and repeats."""
     every = [t for _, runs in rows for r in runs.values() for t in r["methods"]]
     found = [t for t in every if t["method"] == name]
     nbytes = median((t["nbytes_up"] + t["nbytes_down"]) / t["count"] for t in found)
     return nbytes, median(computing(t) / t["count"] for t in found)
-
-
-def details(rows: Sequence[Row]) -> str:
-    """Bytes of messages and of the interfaces, processor time and clock, by link and method."""
-    found = []
-    for (link, name), runs in by_method(rows):
-        first = runs[0][1]
-        counted = [
-            " / ".join(f"{first[f'{what}_{way}'] / first['count'] / 1000:,.1f}" for way in WAYS)
-            for what in ("nbytes", "below")
-        ]
-        clock = [
-            [computing(t) for _, t in runs],
-            [t["wall"] for _, t in runs],
-            [t["wall"] / detailed(r, t) for r, t in runs],
-        ]
-        found.append([link, name, *counted, *map(mean_ci, clock)])
-    return markdown(
-        "link | method | messages, up / down [kB per unit] | interfaces, up / down [kB per unit] "
-        "| computing [s] | clock [s] | clock / model",
-        found,
-    )

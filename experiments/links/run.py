@@ -9,9 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from experiments.links.ahead import accuracy
 from experiments.links.emulator import ADDRESSES, DEVICE, link
-from experiments.links.methods import AHEAD
 from experiments.links.settings import Setting
 from experiments.runs import Result
 
@@ -22,9 +20,7 @@ def run(task: object, setting: Setting, seed: int) -> Result:
     name = f"fl{os.getpid() % 100_000}"
     with (
         tempfile.TemporaryDirectory() as folder,
-        link(
-            name, setting.up, setting.down, setting.latency, slow_start=setting.slow_start
-        ) as spaces,
+        link(name, setting.up, setting.down, setting.latency) as spaces,
     ):
         files = [Path(folder) / f"{rank}.json" for rank in (0, 1)]
         parties = [
@@ -57,11 +53,6 @@ def run(task: object, setting: Setting, seed: int) -> Result:
     return {
         **{"key": setting.key(task, seed), "seed": seed, "link": setting.name},
         **{"up": setting.up, "down": setting.down, "latency": setting.latency},
-        "accuracy": {
-            name: accuracy(AHEAD[name].codecs, name.endswith("ahead"), seed)
-            for name in setting.methods
-            if name in AHEAD
-        },
         **{"methods": methods, "seconds": round(time.perf_counter() - start, 1)},
     }
 
@@ -74,5 +65,4 @@ def _joined(client: dict[str, Any], server: dict[str, Any]) -> dict[str, Any]:
         **{name: client[name] for name in ("nbytes_up", "nbytes_down")},
         "wall": max(client["end"], server["end"]) - min(client["start"], server["start"]),
         **{"cpu_client": client["cpu"], "cpu_server": server["cpu"]},
-        **{"below_up": client["below"], "below_down": server["below"]},
     }

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from experiments.links.methods import AHEAD, METHODS
+from experiments.links.methods import METHODS
 
 MBIT = 125_000.0  # bytes per second
 REPEATS = 3
@@ -17,8 +17,6 @@ class Setting:
     up: float
     down: float
     latency: float
-    slow_start: bool = True  # TCP begins slowly again after a pause: Linux's default
-    methods: tuple[str, ...] = tuple(METHODS)
     seeds: tuple[int, ...] = tuple(range(REPEATS))  # the repeats' numbers
 
     @property
@@ -26,19 +24,16 @@ class Setting:
         """As the table says it."""
         up, down = f"{self.up / MBIT:g}", f"{self.down / MBIT:g}"
         rates = up if up == down else f"{up} up, {down} down"
-        again = "" if self.slow_start else ", no slow start after a pause"
-        return f"{rates} Mbit/s, {1000 * self.latency:g} ms{again}"
+        return f"{rates} Mbit/s, {1000 * self.latency:g} ms"
 
     def key(self, task: object, seed: int) -> str:
         """The repeat's number is in place of a seed."""
-        which = "" if self.methods == tuple(METHODS) else ", ahead"
-        return f"{self.name}{which}, repeat {seed}"
+        return f"{self.name}, repeat {seed}"
 
     def counts(self) -> dict[str, int]:
         """How many units of each method are run."""
         found = {}
-        for name in self.methods:
-            method = {**METHODS, **AHEAD}[name]
+        for name, method in METHODS.items():
             unit = method.unit_nbytes / min(self.up, self.down) + 2 * self.latency + 0.005
             found[name] = min(max(int(SECONDS / unit), UNITS[0]), UNITS[1])
         return found
@@ -52,10 +47,4 @@ def settings(repeats: int = REPEATS) -> list[Setting]:
         for rate in (1, 10, 100, 1000)
     ]
     home = Setting(5 * MBIT, 50 * MBIT, 0.01)
-    links = [*even, home, replace(home, slow_start=False)]
-    ahead = [
-        Setting(rate * MBIT, rate * MBIT, latency, methods=tuple(AHEAD))
-        for latency in (0.001, 0.05)
-        for rate in (1, 10, 100)
-    ]
-    return [replace(each, seeds=tuple(range(repeats))) for each in (*links, *ahead)]
+    return [replace(each, seeds=tuple(range(repeats))) for each in (*even, home)]

@@ -26,7 +26,6 @@ from experiments.leakage import __main__ as leakage_command
 from experiments.leakage import report as leakage_report
 from experiments.leakage import settings as leakage
 from experiments.links import __main__ as links_command
-from experiments.links import flower, flower_report
 from experiments.links import report as links_report
 from experiments.links import settings as links
 from experiments.newer import __main__ as newer_command
@@ -90,11 +89,6 @@ def on_links() -> bool:
     return links_report.PAGE.shows(links_report.report(rows))
 
 
-def on_links_with_flower() -> bool:
-    rows = rows_of(None, flower.links(), read(flower.RESULTS))
-    return flower_report.PAGE.shows(flower_report.report(rows))
-
-
 def newer() -> bool:
     results = read(newer_command.RESULTS)
     printed = [newer_report.table(group, results) for group in newer_command.GROUPS.values()]
@@ -120,7 +114,6 @@ PRINTED: dict[str, Callable[[], bool]] = {
     **{f"language, study {name}": partial(study, name) for name in tuned.STUDIES},
     "leakage": leaks,
     "links": on_links,
-    "links with Flower": on_links_with_flower,
     "newer": newer,
     "pareto": one_plot,
     "pareto, tuned": one_plot_tuned,
