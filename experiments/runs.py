@@ -183,6 +183,12 @@ class Page(NamedTuple):
         return put_between(text, self.begin, self.end, printed) == text
 
 
+def converged(rows: Iterable[Row]) -> list[Row]:
+    """The rows without the runs that diverged, and without rows of no other runs."""
+    kept = [(s, {k: run for k, run in runs.items() if "diverged" not in run}) for s, runs in rows]
+    return [(setting, runs) for setting, runs in kept if runs]
+
+
 def accuracies(runs: Runs) -> str:
     """In percent: their mean, and its interval as `share_ci` has it."""
     return share_ci([100 * result["accuracy"] for result in runs.values()])

@@ -386,7 +386,6 @@ WORKERS_WORDS = {"by speaking role": "four workers with a few speakers each"}
 TOGETHER = (  # groups of the experiment that are one task
     "methods",
     "null models",
-    "warm start",
     "ablations",
     "no server, and moments",
 )
@@ -458,7 +457,7 @@ def worker_waits(setting: data_parallel.Setting, task: Task) -> int | None:
     if setting.method in ("ddp", "demo", "sparta"):
         times = steps
     elif setting.method in ("diloco", "streaming"):
-        times = setting.warm + (steps - setting.warm) // setting.inner_steps
+        times = steps // setting.inner_steps
     elif setting.method == "noloco":  # partners send to each other at the same time
         each, times = 1, steps // setting.inner_steps
     elif setting.method == "dion":  # two means in each step
@@ -472,12 +471,11 @@ def cut() -> list[dict[str, Any]]:
     """A transformer in two parts, and U-shaped."""
     words = {
         "scratch": "cut in two: fresh weights",
-        "longer": "cut in two: twice the text",
         "tune": "cut in two: learning capital letters",
     }
     stored, tasks = runs.read(WORKERS.with_name("language_split.jsonl")), []
     for title, task in language_split.TASKS.items():
-        rows = finished(runs.rows_of(task, language_split.settings(task), stored))
+        rows = runs.converged(runs.rows_of(task, language_split.settings(task), stored))
         if not rows:
             continue
         names, found = {s.name for s, _ in rows}, []
@@ -486,7 +484,7 @@ def cut() -> list[dict[str, Any]]:
             about = {
                 "name": s.name,
                 "family": s.part,
-                "printed": s.source or None,
+                "printed": None,
                 "baseline": own if own in names else None,
                 "code": command("language.split", s.name, "--task", title),
             }
@@ -526,7 +524,7 @@ def owners() -> list[dict[str, Any]]:
     words = {"upper": "fine-tuning: capital letters", "roles": "fine-tuning: four speakers"}
     stored, tasks = runs.read(WORKERS.with_name("language_finetune.jsonl")), []
     for title, task in finetune.TASKS.items():
-        rows = finished(runs.rows_of(task, finetune.settings(task), stored))
+        rows = runs.converged(runs.rows_of(task, finetune.settings(task), stored))
         if not rows:
             continue
         whole = FULL if any(s.name == FULL for s, _ in rows) else None
@@ -551,30 +549,17 @@ def owners() -> list[dict[str, Any]]:
 
 
 def one_tuning(task: finetune.Task, run: Mapping[str, Any]) -> dict[str, Any]:
-    """A run of fine-tuning, tested after each round. The store has bytes per round and client.
-
-    In two parts not all rounds have equally many bytes: there is one point, at the end.
-    """
+    """A run of fine-tuning, tested after each round. The store has bytes per round and client."""
     up, down = (task.num_clients * run[f"nbytes_{way}"] for way in ("up", "down"))
     total_up, waits = round(up * task.rounds), 2 * task.rounds - 1  # the first download is free
-    kinds, curve = ("update", "model", ""), [[run["nbytes"], 0.0]]
-    if run["part"] == finetune.SPLIT:
-        kinds, waits = ("activations", "gradients", ""), waits + 2 * task.steps * task.rounds
-    else:
-        curve = [[round(up * (i + 1) + down * i), x] for i, x in enumerate(run["nats_by_round"])]
+    curve = [[round(up * (i + 1) + down * i), x] for i, x in enumerate(run["nats_by_round"])]
     if curve[-1][0] != run["nbytes"]:
         raise ValueError(
             f"{run['name']}: {curve[-1][0]} is not nbytes={run['nbytes']} of the store"
         )
     curve[-1][1] = round(run["nats"], 5)
     down = run["nbytes"] - total_up
-    return language_run(run, total_up, down, total_up, waits, kinds, curve)
-
-
-def finished(rows: Sequence[Any]) -> list[Any]:
-    """Rows without runs that diverged."""
-    kept = [(s, {k: r for k, r in found.items() if "nats" in r}) for s, found in rows]
-    return [(setting, found) for setting, found in kept if found]
+    return language_run(run, total_up, down, total_up, waits, ("update", "model", ""), curve)
 
 
 # ------------------------------------------------------------------------------------- silence

@@ -3,23 +3,20 @@
     python -m experiments.language                      # all settings; goes on where it was
     python -m experiments.language --only DiLoCo        # settings whose name holds this
     python -m experiments.language --seeds 10           # one seed of each first
-    python -m experiments.language --layers 4 --width 128 --seeds 10 --report  # another size
     python -m experiments.language --send-text          # the bytes of the text, sent away
     python -m experiments.language --report             # the tables, from what is there
     python -m experiments.language --write              # the same, into docs/language_results.md
 
 Each finished run is a line of JSON in ``--out`` and is not run again; Ctrl-C loses only the run in
-progress. A part of the experiment is a module with ``settings(task)``, ``run(task, setting, seed)``
-and a table in report.py; `PARTS` names them.
+progress.
 """
 
 from experiments.language import data_parallel, pooled
-from experiments.language.report import PAGE, tables
+from experiments.language.report import PAGE, report
 from experiments.language.task import Task
 from experiments.runs import STORED, Result, chosen, jobs_of, options, read, rows_of, sweep
 
 RESULTS = STORED / "language.jsonl"
-PARTS = {data_parallel.PART: data_parallel}
 
 
 def summary(result: Result) -> str:
@@ -31,21 +28,17 @@ def main() -> None:
     """The command line."""
     parser = options(__doc__, RESULTS)
     parser.add_argument("--seeds", type=int, nargs="+", help="instead of each setting's own")
-    parser.add_argument("--layers", type=int, default=Task.layers, help="of another model size")
-    parser.add_argument("--width", type=int, default=Task.width, help="of another model size")
     parser.add_argument("--send-text", action="store_true", help="what sending the text takes")
     args = parser.parse_args()
-    task = Task(layers=args.layers, width=args.width)
-    stored = read(args.out)
+    task = Task()
+    settings = data_parallel.settings(task)
     if args.send_text:
         pooled.measure(task)
     elif args.report or args.write:
-        found = {n: rows_of(task, part.settings(task), stored) for n, part in PARTS.items()}
-        PAGE.tell(tables(found), args)
+        PAGE.tell(report(rows_of(task, settings, read(args.out))), args)
     else:
-        for part in PARTS.values():
-            jobs = jobs_of(task, chosen(part.settings(task), args))
-            sweep(part.run, jobs, args.out, summary=summary)
+        jobs = jobs_of(task, chosen(settings, args))
+        sweep(data_parallel.run, jobs, args.out, summary=summary)
 
 
 if __name__ == "__main__":

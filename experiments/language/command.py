@@ -6,9 +6,7 @@ Not here: what they run (split.py, finetune.py).
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from experiments.runs import DOCS, STORED, Page, Result, chosen, jobs_of, options, read, sweep
-
-PAGE = DOCS / "language_results.md"
+from experiments.runs import STORED, Page, Result, chosen, jobs_of, options, read, sweep
 
 
 def main(
@@ -18,13 +16,11 @@ def main(
     run: Callable[[Any, Any, int], Result],
     summary: Callable[[Result], str],
     report: Callable[[Mapping[str, Result]], str],
-    candidates: Callable[[Any], list[Any]],
 ) -> None:
     """Run what is missing, or print the tables, or write them into the page."""
     parser = options(f"python -m experiments.language.{name}", STORED / f"language_{name}.jsonl")
     parser.add_argument("--task", choices=tasks, help="only this task")
     parser.add_argument("--seeds", type=int, nargs="+", help="instead of each setting's own")
-    parser.add_argument("--choose", action="store_true", help="the runs that chose learning rates")
     args = parser.parse_args()
     if args.report or args.write:
         page_of(name).tell(report(read(args.out)), args)
@@ -32,7 +28,7 @@ def main(
         jobs = [
             job
             for title, task in tasks.items()
-            for job in jobs_of(task, chosen((candidates if args.choose else settings)(task), args))
+            for job in jobs_of(task, chosen(settings(task), args))
             if args.task in (None, title)
         ]
         sweep(run, jobs, args.out, summary=summary)
@@ -40,9 +36,5 @@ def main(
 
 def page_of(name: str) -> Page:
     """The page, and between which marks it holds the tables of this part."""
-    return Page("language_results", *marks(name))
-
-
-def marks(name: str) -> tuple[str, str]:
-    """Between which the page holds the tables of this part."""
-    return f"<!-- begin: python -m experiments.language.{name} --write -->", f"<!-- end: {name} -->"
+    begin = f"<!-- begin: python -m experiments.language.{name} --write -->"
+    return Page("language_results", begin, f"<!-- end: {name} -->")

@@ -54,8 +54,6 @@ class Setting:
     exchange: Exchange = field(default_factory=ThroughServer)
     outer: tuple[float, float] | None = None  # learning rate and Nesterov momentum
     lr: float | None = None
-    warm: int = 0  # steps at the beginning with a message at every step, with `warm_codecs`
-    warm_codecs: Mapping[str, Codec] = field(default_factory=dict)
     workers: int | None = None  # None: those of the task
     steps: int | None = None
     by_role: bool = False
@@ -73,8 +71,8 @@ class Setting:
         what |= {"optimizer": self.optimizer, "lr": self.rate, "inner_steps": self.inner_steps}
         exchange = repr(self.exchange).replace("'server')", "'server', multicast=False)")  # once
         what |= {"codecs": _written(self.codecs), "exchange": exchange}
-        what |= {"outer": self.outer, "warm": self.warm, "by_role": self.by_role}
-        what |= {"warm_codecs": _written(self.warm_codecs), "workers_here": self.workers}
+        what |= {"outer": self.outer, "warm": 0, "by_role": self.by_role}
+        what |= {"warm_codecs": {}, "workers_here": self.workers}  # as before
         what |= {"steps_here": self.steps} | ({"whole_text": True} if self.whole_text else {})
         what |= {"worker": self.worker} if self.worker else {}
         what |= {"options": dict(self.options)} if self.options else {}
@@ -117,7 +115,6 @@ def settings(task: Task) -> list[Setting]:
         *_nulls(task),
         *methods[4:],
         *_by_role(),
-        *_warm(),
         *_more(),
         *_ablations(),
         *_no_server(),
@@ -209,18 +206,6 @@ def _by_role() -> Iterator[Setting]:
     yield Setting("Muon, every step, float32, by role", "ddp", "Muon", **role)
 
 
-def _warm() -> Iterator[Setting]:
-    warm = {
-        "warm": 100,
-        "warm_codecs": FOUR_BITS,
-        "inner_steps": 10,
-        "codecs": FOUR_BITS,
-        "group": "warm start",
-    }
-    yield Setting("warm 100 steps, then H = 10, mean, 4 bits", **warm)
-    yield Setting("warm 100 steps, then H = 10, outer 0.9 / 0.6, 4 bits", outer=(0.9, 0.6), **warm)
-
-
 def _more() -> Iterator[Setting]:
     yield Setting("local AdamW, H = 10, mean, float32", inner_steps=10)
     yield Setting("Muon, H = 20, 2 bits", optimizer="Muon", inner_steps=20, codecs=TWO_BITS)
@@ -241,16 +226,10 @@ def _more() -> Iterator[Setting]:
 
 def _ablations() -> Iterator[Setting]:
     """What costs how much: steps between messages, bits per value; a baseline of 16 bits."""
-    for steps in (None, LONGER):
-        end = f", {steps:,} steps" if steps else ""
-        how: dict[str, Any] = {
-            "steps": steps,
-            "group": f"{steps:,} steps" if steps else "ablations",
-        }
-        muon = {"optimizer": "Muon", **how}
-        yield Setting(f"Muon, H = 10, float32{end}", inner_steps=10, **muon)
-        yield Setting(f"Muon, every step, 2 bits{end}", "ddp", codecs=TWO_BITS, **muon)
-        yield Setting(f"AdamW, every step, bfloat16{end}", "ddp", codecs=SIXTEEN_BITS, **how)
+    muon = {"optimizer": "Muon", "group": "ablations"}
+    yield Setting("Muon, H = 10, float32", inner_steps=10, **muon)
+    yield Setting("Muon, every step, 2 bits", "ddp", codecs=TWO_BITS, **muon)
+    yield Setting("AdamW, every step, bfloat16", "ddp", codecs=SIXTEEN_BITS, group="ablations")
 
 
 def _no_server() -> Iterator[Setting]:
@@ -361,7 +340,7 @@ def trained(
     moments.
     """
     start, steps = time.process_time(), setting.steps or task.steps
-    channel = Channel(setting.warm_codecs if setting.warm else setting.codecs)
+    channel = Channel(setting.codecs)
     model = model_of(task, seed).to(device)
     workers = deal(task, seed, by_role=setting.by_role)
     if setting.workers == 1:
@@ -424,12 +403,12 @@ def _records(
     optimizer = make[setting.optimizer] if setting.optimizer in make else muon()
     clip = None if setting.method in ("demo", "dion") else 1.0
 
-    def local(inner_steps: int, before: int = 0) -> Local:
+    def local(inner_steps: int) -> Local:
         return Local(
             task.batch_size,
             optimizer=optimizer,
             steps=inner_steps,
-            schedule=Cosine(steps, before),
+            schedule=Cosine(steps),
             clip_norm=clip,
             keep_state=True,
         )
@@ -443,13 +422,9 @@ def _records(
     if setting.method == "demo":
         yield from demo(model, fleet, channel, steps=steps, **how)
         return
-    if setting.warm:
-        yield from ddp(model, fleet, channel, steps=setting.warm, exchange=exchange, **how)
-        for kind, codec in setting.codecs.items():
-            channel.change_codec(kind, codec)
     lr, momentum = setting.outer or (1.0, 0.0)
     outer = torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum, nesterov=momentum > 0)
-    rounds = (steps - setting.warm) // setting.inner_steps
+    rounds = steps // setting.inner_steps
     how |= {"rounds": rounds, "local": local(setting.inner_steps), **setting.options}
     if setting.method in ("diloco", "streaming"):
         how["outer"] = outer if setting.outer else None
@@ -460,5 +435,4 @@ def _records(
     train = des_loc if "moments" in setting.options else METHODS[setting.method]
     if train is des_loc:  # it has no outer optimizer
         del how["outer"]
-    for record in train(model, fleet, channel, **how):
-        yield {**record, "step": record["step"] + setting.warm}
+    yield from train(model, fleet, channel, **how)

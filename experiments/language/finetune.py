@@ -1,7 +1,6 @@
 """Federated fine-tuning of a small pretrained model: nats against bytes per round.
 
     python -m experiments.language.finetune           # runs what is missing
-    python -m experiments.language.finetune --choose  # the runs that chose learning rates
     python -m experiments.language.finetune --report  # prints the tables
     python -m experiments.language.finetune --write   # writes them into docs/language_results.md
 
@@ -11,31 +10,30 @@ them, and their tables. Not here: split training (split.py), the command line (c
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from statistics import mean
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from experiments.language import null_results, split_adapters
+from experiments.language import null_results
 from experiments.language.command import main
 from experiments.language.split import CONTEXT, capital, text_of
-from experiments.language.split_adapters import TwoParts, adapted
 from experiments.null_rows import megabytes
-from experiments.runs import Result, Row, Runs, digest, gain_of, rows_of
+from experiments.runs import Result, Row, Runs, converged, digest, gain_of, mean_nbytes, rows_of
+from experiments.tables import markdown
 from fltoolkit import Channel, Party, evaluate, fedavg
-from fltoolkit.codecs import Codec, ErrorFeedback, Pipeline, Quantize
+from fltoolkit.codecs import Codec, ErrorFeedback, Pipeline
 from fltoolkit.federated import Local
 from fltoolkit_research import pretrained
-from fltoolkit_research.codecs import EDEN, ContextEntropy, Difference, LloydMax
+from fltoolkit_research.codecs import EDEN, ContextEntropy, Difference
 from fltoolkit_research.data import partition_contiguous, speeches
 from fltoolkit_research.finetuning import FineTuned, full, lora
 from fltoolkit_research.intervals import mean_ci
 
-SEEDS = (1, 2, 3, 4, 5)  # fresh, and 4 and 5 were run later; 100 was used to choose
+SEEDS = (1, 2, 3, 4, 5)  # fresh, and 4 and 5 were run later
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ TASKS = {
     "roles": Task("roles", "topics", "shakespeare", False, True),
 }
 
-FULL, ADAPTERS, SOME, SPLIT = "all weights", "LoRA", "some weights", "LoRA in two parts"
+FULL, ADAPTERS, SOME = "all weights", "LoRA", "some weights"
 
 
 @dataclass(frozen=True)
@@ -69,36 +67,26 @@ class Setting:
 
     part: str
     name: str
-    kind: str  # "full", "lora", "ffa", "blocks" (LoRA there), "ends" (embedding, head), "head"
+    kind: str  # "full", "lora", "ffa", "ends" (embedding and head)
     lr: float
     rank: int = 0
     codec: Codec | None = None
     seeds: tuple[int, ...] = SEEDS
-    parts: TwoParts | None = None  # None: an owner has the whole model
 
     @property
     def codecs(self) -> dict[str, Codec]:
         """Differences down, error feedback up: what one message loses a later one sends."""
-        if self.parts is not None:
-            both = ("activations", "gradients")
-            return {} if self.codec is None else dict.fromkeys(both, self.codec)
         if self.codec is None:
             return {}
         return {"model": Difference(self.codec), "update": ErrorFeedback(self.codec)}
 
     def tuned(self, model: nn.Module) -> FineTuned:
         """The model with the changes that are learned."""
-        if self.parts is not None:
-            return adapted(model, self.rank)
         if self.kind == "full":
             return full(model)
-        if self.kind == "blocks":
-            in_blocks = partial(_in_items, items=("1", "2"))
-            return lora(model, self.rank, where=in_blocks, seed=0)
         if self.kind in ("lora", "ffa"):  # in the blocks and in the head
             return lora(model, self.rank, freeze_a=self.kind == "ffa", seed=0)
-        items = ("0", "3") if self.kind == "ends" else ("3",)
-        return full(model, where=partial(_in_items, items=items))
+        return full(model, where=_at_the_ends)
 
     def key(self, task: Task, seed: int) -> str:
         """The same for the same run, whatever it is called: so a rerun knows what is there."""
@@ -109,61 +97,33 @@ class Setting:
             "lr": self.lr,
             "rank": self.rank,
         }
-        what |= {"codec": repr(self.codec)}
-        if self.parts is not None:
-            what |= asdict(self.parts)
-        return digest(what)
+        return digest(what | {"codec": repr(self.codec)})
 
 
-def _in_items(name: str, items: tuple[str, ...]) -> bool:
-    """Whether a weight is in one of these items of the row: embedding 0, blocks 1 and 2, head 3."""
-    return name.split(".")[0] in items
+def _at_the_ends(name: str) -> bool:
+    """Whether a weight is in the embedding, item 0 of the row, or in the head, item 3."""
+    return name.split(".")[0] in ("0", "3")
 
 
-LR = {"full": 3e-3, "lora": 1e-2, "ffa": 1e-2, "blocks": 2e-2, "ends": 2e-2, "head": 2e-2}
+LR = {"full": 3e-3, "lora": 1e-2, "ffa": 1e-2, "ends": 2e-2}
+"""By kind, chosen with seed 100 on "upper" in float32 (`CHOICE`); FFA-LoRA has LoRA's."""
+CHOICE = "choice"
+"""The part of the stored runs that chose them: all of one kind, one after the other."""
 
 
 def settings(task: Task) -> list[Setting]:
     """All settings, in the order of the table."""
-    found = [Setting(FULL, "full, float32", "full", LR["full"])]
-    for bits in (4, 2, 1):
-        name = f"full, {bits} bit{'s' * (bits > 1)} (EDEN)"
-        found.append(Setting(FULL, name, "full", LR["full"], codec=eden(bits)))
-    lloyd = Pipeline(LloydMax(2), ContextEntropy())
-    found.append(Setting(FULL, "full, 2 bits (Lloyd-Max)", "full", LR["full"], codec=lloyd))
-    for rank in (1, 2, 4, 8):
-        found.append(Setting(ADAPTERS, f"LoRA {rank}, float32", "lora", LR["lora"], rank))
-    found.append(Setting(ADAPTERS, "LoRA 8 in the blocks only, float32", "blocks", LR["blocks"], 8))
-    for bits in (4, 2):
-        name = f"LoRA 8, {bits} bits (EDEN)"
-        found.append(Setting(ADAPTERS, name, "lora", LR["lora"], 8, eden(bits)))
-    for rank in (4, 8):
-        found.append(Setting(ADAPTERS, f"FFA-LoRA {rank}, float32", "ffa", LR["ffa"], rank))
-    found.append(Setting(ADAPTERS, "FFA-LoRA 8, 2 bits (EDEN)", "ffa", LR["ffa"], 8, eden(2)))
-    found.append(Setting(SOME, "embedding and head, float32", "ends", LR["ends"]))
-    found.append(
-        Setting(SOME, "embedding and head, 2 bits (EDEN)", "ends", LR["ends"], codec=eden(2))
-    )
-    found.append(Setting(SOME, "head only, float32", "head", LR["head"]))
-    bits = Pipeline(Quantize(4, per=64), ContextEntropy())
-    for name, cuts, cut_rank, codec in (
-        ("split after block 1, LoRA 8", (2, 2, 2, 2), 8, None),
-        ("split after block 1, LoRA 8, in the cut layer 4", (2, 2, 2, 2), 4, None),
-        ("split after block 1 or 2, LoRA 8, in the cut layer 4", (2, 2, 3, 3), 4, None),
-        ("split after block 1 or 2, LoRA 8, in the cut layer 4; 4 bits", (2, 2, 3, 3), 4, bits),
-    ):
-        parts = TwoParts(cuts, 8, cut_rank)
-        found.append(Setting(SPLIT, name, "lora", LR["lora"], 8, codec, parts=parts))
-    return found
-
-
-def candidates(task: Task) -> list[Setting]:
-    """From which the learning rates were chosen, in float32."""
+    few = {"codec": eden(2)}
     return [
-        Setting("choice", f"{kind} {rank or ''} lr {lr:g}", kind, lr, rank, seeds=(100,))
-        for kind, rank in (("full", 0), ("lora", 8), ("ffa", 8), ("blocks", 8), ("ends", 0))
-        for lr in (1e-3, 3e-3, 1e-2, 2e-2, 4e-2)
-        if (kind, lr) != ("full", 4e-2)
+        Setting(FULL, "full, float32", "full", LR["full"]),
+        Setting(FULL, "full, 2 bits (EDEN)", "full", LR["full"], **few),
+        Setting(FULL, "full, 1 bit (EDEN)", "full", LR["full"], codec=eden(1)),
+        Setting(ADAPTERS, "LoRA 4, float32", "lora", LR["lora"], 4),
+        Setting(ADAPTERS, "LoRA 8, float32", "lora", LR["lora"], 8),
+        Setting(ADAPTERS, "LoRA 8, 2 bits (EDEN)", "lora", LR["lora"], 8, **few),
+        Setting(ADAPTERS, "FFA-LoRA 8, float32", "ffa", LR["ffa"], 8),
+        Setting(SOME, "embedding and head, float32", "ends", LR["ends"]),
+        Setting(SOME, "embedding and head, 2 bits (EDEN)", "ends", LR["ends"], **few),
     ]
 
 
@@ -215,13 +175,17 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
         **{"key": setting.key(task, seed), "experiment": "finetune", "task": task.name},
         **{"part": setting.part, "name": setting.name, "seed": seed},
     }
-    rounds = _rounds(task, setting, model, tuned, clients, channel, seed)
-    nats = []
-    first = 0
+    local = Local(
+        batch_size=task.batch_size,
+        optimizer=partial(torch.optim.AdamW, lr=setting.lr, weight_decay=0.0),
+        steps=task.steps,
+        keep_state=True,
+    )
+    size = {"rounds": task.rounds, "cohort": len(clients)}
+    nats, first = [], 0
     try:
-        for record in rounds:
-            if setting.parts is None:
-                first = first or record["nbytes_down"]
+        for record in fedavg(tuned, clients, channel, **size, local=local, seed=seed):
+            first = first or record["nbytes_down"]
             nats.append(score(tuned, test))
     except FloatingPointError:
         return about | {"diverged": channel.step, "seconds": time.process_time() - start}
@@ -232,34 +196,10 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
         "nats_by_round": [round(each, 4) for each in nats],
         "num_learned": sum(p.numel() for p in tuned.parameters()),
         "nbytes_up": record["nbytes_up"] / per,  # a round and client
-        "nbytes_down": (record["nbytes_down"] - first) / (per - len(clients) * (first > 0)),
+        "nbytes_down": (record["nbytes_down"] - first) / (per - len(clients)),
         "nbytes": record["nbytes"] - first,
         "seconds": round(time.process_time() - start, 1),
     }
-
-
-def _rounds(
-    task: Task,
-    setting: Setting,
-    model: nn.Sequential,
-    tuned: FineTuned,
-    clients: Mapping[str, tuple[Tensor, Tensor]],
-    channel: Channel,
-    seed: int,
-) -> Iterator[Mapping[str, Any]]:
-    """The records of the training, by averaging or in two parts; ``tuned`` is what is learned."""
-    if setting.parts is not None:
-        size = {"rounds": task.rounds, "steps": task.steps, "batch_size": task.batch_size}
-        how = (setting.parts, setting.lr)
-        return split_adapters.train(tuned, model, clients, channel, *how, **size, seed=seed)
-    local = Local(
-        batch_size=task.batch_size,
-        optimizer=partial(torch.optim.AdamW, lr=setting.lr, weight_decay=0.0),
-        steps=task.steps,
-        keep_state=True,
-    )
-    size = {"rounds": task.rounds, "cohort": len(clients)}
-    return fedavg(tuned, clients, channel, **size, local=local, seed=seed)
 
 
 def score(model: nn.Module, test: tuple[Tensor, Tensor]) -> float:
@@ -282,62 +222,39 @@ def report(results: Mapping[str, Result]) -> str:
     """The tables of all tasks as Markdown."""
     blocks = []
     for task in TASKS.values():
-        rows = rows_of(task, settings(task), results)
-        if rows:
+        if rows := converged(rows_of(task, settings(task), results)):
             blocks += [f"### Fine-tuning, {task.name}", table(rows, task.name), effort(task, rows)]
     return "\n\n".join(blocks) or "no runs yet"
 
 
 def table(rows: Sequence[Row], title: str) -> str:
     """Nats and bytes of each setting, against full float32 seed by seed; the null rows last."""
-
-    data, gone = (
-        null_results.data_nbytes("finetune", title),
-        null_results.lacking("finetune", title),
-    )
     reference = next((runs for setting, runs in rows if setting.name == "full, float32"), {})
-    lines = [
-        "| what is learned and how it travels | seeds | nats per character | minus full float32 "
-        "| kB up per round and client | kB down | MB in all | times the data | times fewer bytes |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    found = []
     for setting, runs in rows:
-        runs = {seed: run for seed, run in runs.items() if "nats" in run}
-        if not runs:
-            continue
-        up, down, total = (
-            mean(run[name] for run in runs.values())
-            for name in ("nbytes_up", "nbytes_down", "nbytes")
-        )
-        whole = mean(run["nbytes"] for run in reference.values()) if reference else 0.0
-        cells = [
-            str(len(runs)),
-            mean_ci([run["nats"] for run in runs.values()], ".3f"),
-            gain_of(runs, reference, "+.3f", "nats", 1),
-            f"{up / 1e3:.1f}",
-            f"{down / 1e3:.1f}",
-            megabytes(total),
-            times(runs, data),
-            f"{whole / total:.1f}" if reference else "",
-        ]
-        lines.append(f"| {setting.name} | {' | '.join(cells)} |")
+        ways = (mean(run[f"nbytes_{way}"] for run in runs.values()) for way in ("up", "down"))
+        found.append(line(setting.name, title, runs, reference, [f"{n / 1e3:.1f}" for n in ways]))
     for name, runs in null_results.rows("finetune", title).items():
-        sent = mean(run["nbytes"] for run in runs.values())
-        cells = [
-            str(len(runs)),
-            mean_ci([run["nats"] for run in runs.values()], ".3f"),
-            gain_of(runs, reference, "+.3f", "nats", 1),
-            *("", "", megabytes(sent), times(runs, data)),
-            f"{whole / sent:,.1f}" if reference and sent else "",
-        ]
-        lines.append(f"| **{name}** | {' | '.join(cells)} |")
-    return "\n".join([*lines, *["", gone] * bool(gone)])
+        found.append(line(f"**{name}**", title, runs, reference, ["", ""]))
+    return markdown(
+        "what is learned and how it travels | seeds | nats per character | minus full float32 "
+        "| kB up per round and client | kB down | MB in all | times the data | times fewer bytes",
+        found,
+    )
 
 
-def times(runs: Runs, data: Mapping[int, int]) -> str:
-    """Bytes over those of the owners' windows, compressed without loss."""
-    found = [run["nbytes"] / data[seed] for seed, run in runs.items() if seed in data]
-    return f"{float(f'{mean(found):.3g}'):,g}" if found else "not measured"
+def line(name: str, title: str, runs: Runs, reference: Runs, ways: list[str]) -> list[str]:
+    """A row of the table of a task; ``ways``: kB up and down."""
+    sent = mean_nbytes(runs)
+    return [
+        name,
+        str(len(runs)),
+        mean_ci([run["nats"] for run in runs.values()], ".3f"),
+        gain_of(runs, reference, "+.3f", "nats", 1),
+        *(*ways, megabytes(sent)),
+        null_results.times(runs, null_results.data_nbytes("finetune", title)),
+        f"{mean_nbytes(reference) / sent:,.1f}" if reference and sent else "",
+    ]
 
 
 def effort(task: Task, rows: Sequence[Row]) -> str:
@@ -353,4 +270,4 @@ def effort(task: Task, rows: Sequence[Row]) -> str:
 
 
 if __name__ == "__main__":
-    main("finetune", TASKS, settings, run, summary, report, candidates)
+    main("finetune", TASKS, settings, run, summary, report)

@@ -16,11 +16,10 @@ import torch
 
 from experiments.language.command import main
 from experiments.language.split import CONTEXT, SEEDS, text_of
-from experiments.replications.lowrank import Subspace
 from experiments.runs import Result, Row, digest, rows_of, share_ci
 from experiments.tables import markdown
 from fltoolkit import Channel, Party
-from fltoolkit.codecs import Codec, Pipeline, Quantize, TopK
+from fltoolkit.codecs import Codec, Pipeline, Quantize
 from fltoolkit_research import pretrained
 from fltoolkit_research.codecs import EDEN
 from fltoolkit_research.intervals import mean_ci
@@ -48,11 +47,11 @@ TASKS = {"shakespeare": Task("shakespeare", 1500, 300, 200)}
 
 @dataclass(frozen=True)
 class Setting:
-    """Where the network is cut, and what the activations go through."""
+    """What the activations behind the first block go through."""
 
     name: str
     codec: Codec | None = None
-    cut: int = 2  # items before the cut: 1 the embedding, 2 and the first block, 3 and the second
+    cut: int = 2  # items before the cut: the embedding and the first block
     seeds: tuple[int, ...] = SEEDS
 
     def key(self, task: Task, seed: int) -> str:
@@ -63,20 +62,12 @@ class Setting:
 
 def settings(task: Task) -> list[Setting]:
     """All links, in the order of the table."""
-    found = [Setting("float32"), Setting("float32, embedding only", cut=1)]
-    found.append(Setting("float32, behind the second block", cut=3))
-    for bits in (8, 4, 2, 1):
-        found.append(Setting(f"{bits} bit{'s' * (bits > 1)}", Pipeline(Quantize(bits))))
-    for bits in (2, 1):
-        found.append(Setting(f"rotated, {bits} bit{'s' * (bits > 1)}", Pipeline(EDEN(bits))))
-    for fraction in (0.1, 0.01):
-        found.append(Setting(f"top-k {fraction:.0%}", Pipeline(TopK(fraction))))
-    for rank in (16, 4):
-        found.append(Setting(f"subspace of rank {rank}", Pipeline(Subspace(rank))))
-    found.append(Setting("subspace 4, 1 bit", Pipeline(Subspace(4), EDEN(1))))
-    for sigma in (0.5, 1.0, 2.0, 4.0, 8.0):
-        found.append(Setting(f"noise {sigma:g}", Pipeline(Noise(sigma))))
-    return found
+    return [
+        Setting("float32"),
+        Setting("4 bits", Pipeline(Quantize(4))),
+        Setting("rotated, 1 bit", Pipeline(EDEN(1))),
+        *(Setting(f"noise {sigma:g}", Pipeline(Noise(sigma))) for sigma in (1.0, 4.0)),
+    ]
 
 
 def run(task: Task, setting: Setting, seed: int) -> Result:
@@ -157,15 +148,10 @@ def effort(task: Task, rows: Sequence[Row]) -> str:
     return (
         f"Share of characters found, in percent; {len(runs)} attacks on {task.num_victims} windows "
         f"of {CONTEXT} characters by an attacker who has {task.num_known} others. Behind the first "
-        "block if nothing else is said, where activations have a standard deviation of "
+        "block, where activations have a standard deviation of "
         f"{mean_ci(plain, '.2f')}."
     )
 
 
-def candidates(task: Task) -> list[Setting]:
-    """Nothing was chosen."""
-    return []
-
-
 if __name__ == "__main__":
-    main("inversion", TASKS, settings, run, summary, report, candidates)
+    main("inversion", TASKS, settings, run, summary, report)

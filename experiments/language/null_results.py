@@ -3,6 +3,7 @@
 Not here: running them (null_rows).
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import mean
 
@@ -13,11 +14,6 @@ SEND, ALONE = "send the text", "owner alone"
 MEAN, WORST = "each owner alone, mean", "each owner alone, worst"
 COMMONEST, BEFORE = "nothing: how common each character is", "nothing: the model before"
 NOTHING = (BEFORE, COMMONEST)
-REQUIRED = {
-    "split": (SEND, BEFORE, COMMONEST),  # the owner alone has all of the text
-    "finetune": (SEND, BEFORE, COMMONEST, MEAN, WORST),
-}
-"""What a table must show of the null rows, by part."""
 
 
 def rows(part: str, title: str) -> dict[str, Runs]:
@@ -38,14 +34,21 @@ def rows(part: str, title: str) -> dict[str, Runs]:
     return found
 
 
-def lacking(part: str, title: str) -> str:
-    """A line for the table of a task, which null rows it has not got yet; empty if it has all."""
-    there = rows(part, title)
-    gone = [name for name in REQUIRED[part] if name not in there]
-    return f"Not measured yet: {', '.join(gone)}." if gone else ""
-
-
 def data_nbytes(part: str, title: str) -> dict[int, int]:
     """The bytes of a task's windows without loss, by seed."""
     known = (r for r in read(PATH).values() if (r["part"], r["title"]) == (part, title))
     return {result["seed"]: result["data"] for result in known}
+
+
+def times(runs: Runs, data: Mapping[int, int]) -> str:
+    """Bytes over those of the data without loss; three digits of it are known."""
+    return three_digits(mean(run["nbytes"] / data[seed] for seed, run in runs.items()))
+
+
+def three_digits(factor: float) -> str:
+    """In words.
+
+    >>> three_digits(131505.4), three_digits(35.52)
+    ('132,000', '35.5')
+    """
+    return f"{float(f'{factor:.3g}'):,g}"

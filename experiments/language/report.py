@@ -1,25 +1,15 @@
 """Tables of the runs that are there, as Markdown, and the page that holds them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import mean
 
 from experiments.language import null_results, pooled
 from experiments.language.data_parallel import LONGER, LONGEST, Setting
 from experiments.language.task import Task
-from experiments.runs import (
-    Page,
-    Result,
-    Row,
-    Runs,
-    factor_of,
-    gain_of,
-    mean_nbytes,
-    nats_above,
-    read,
-    verdict,
-)
-from fltoolkit_research.intervals import mean_ci, paired
+from experiments.runs import Page, Row, Runs, gain_of, mean_nbytes, nats_above, read
+from experiments.tables import markdown
+from fltoolkit_research.intervals import mean_ci
 
 PAGE = Page(
     "language_results",
@@ -32,13 +22,6 @@ OWN = {  # the same optimizer, every step, float32
     "Muon": "Muon, every step, float32",
     "SGD": "SGD, every step, float32",
 }
-GOALS = (  # steps at least; times fewer bytes; nats above AdamW; nats above its own float32
-    (0, 75, 0.0, 0.08),
-    (LONGER, 150, 0.0, 0.05),
-    (LONGEST, 1000, 0.0, 0.02),
-)
-
-
 MEAN_10, PAIRS = "local AdamW, H = 10, mean, float32", "NoLoCo, H = 10, pairs, float32"
 MOMENTS = (
     "DES-LOC, H = 10, moments every 30 and 60, float32",
@@ -46,7 +29,7 @@ MOMENTS = (
 )
 HALF_RATE = "AdamW, every step, float32, half the rate, 5,400 steps"
 SPARTA = "SPARTA, 0.5 % of the values at every step, float32"
-WARM, WHOLE_TEXT = "warm 100 steps, then H = 10", "AdamW, all tokens on one worker"
+WHOLE_TEXT = "AdamW, all tokens on one worker"
 COSTS = (
     ("Muon, H = 10, float32", OWN["Muon"]),
     ("Muon, every step, 2 bits", OWN["Muon"]),
@@ -66,8 +49,6 @@ COSTS = (
     ("DiLoCo, H = 10, float32", "AdamW, one worker alone"),
     ("Muon, one worker alone", "MuLoCo, H = 10, 2 bits"),
     ("MuLoCo, H = 10, 2 bits", "Muon, H = 10, 2 bits"),
-    (f"{WARM}, outer 0.9 / 0.6, 4 bits", f"{WARM}, mean, 4 bits"),
-    (f"{WARM}, mean, 4 bits", "local AdamW, H = 10, mean, 4 bits"),
     *(
         ("Muon, H = 65, 2 bits, 5,400 steps", f"Muon, {name}, 5,400 steps")
         for name in ("H = 10, top 2 %, 2 bits", "one worker alone")
@@ -85,21 +66,13 @@ COSTS = (
     ),
     (WHOLE_TEXT, REFERENCE),
 )
-TARGET, STEPS_PER_SECOND = 2.2, 10
-LINKS = {"s at 1 Gbit/s": 125e6, "s at 100 Mbit/s": 12.5e6, "s at 10 Mbit/s": 1.25e6}  # bytes per s
-NO_CURVE = (null_results.MEAN, null_results.WORST, *null_results.NOTHING)  # of their own
-NULL_MODELS = "null models"
-SENT = {"to_one": "text to one worker", "to_all": "text to all workers"}
+SEND_TEXT = "send the text"
 
 
-def tables(found: Mapping[str, Sequence[Row]]) -> str:
-    """All tables: those of each part of the experiment that has runs."""
-    blocks = [TABLES[part](rows) for part, rows in found.items() if rows]
-    return "\n\n".join(blocks) or "no runs yet"
-
-
-def data_parallel(rows: Sequence[Row]) -> str:
-    """Workers that train one model: a table for each group, and the goals."""
+def report(rows: Sequence[Row]) -> str:
+    """Workers that train one model: a table for each group, and what costs what."""
+    if not rows:
+        return "no runs yet"
     num_runs = sum(len(runs) for _, runs in rows)
     rows = with_text(rows)
     first = next(iter(rows[0][1].values()))
@@ -111,16 +84,7 @@ def data_parallel(rows: Sequence[Row]) -> str:
     for group in dict.fromkeys(setting.group for setting, _ in rows):
         mine = [row for row in rows if row[0].group == group]
         blocks += [f"### {group[0].upper()}{group[1:]}", _table(mine, rows)]
-    blocks += [
-        "### What costs what",
-        what_costs(rows),
-        "### Time to a target",
-        time_to_target(rows),
-    ]
-    return "\n\n".join([*blocks, "### The goals", goals(rows)])
-
-
-SEND_TEXT = "send the text"
+    return "\n\n".join([*blocks, "### What costs what", what_costs(rows)])
 
 
 def with_text(rows: Sequence[Row]) -> list[Row]:
@@ -169,146 +133,52 @@ def _sent_rows(rows: Sequence[Row], sent: Mapping[int, Mapping[str, int]]) -> It
         known = longer or setting.name in OWN.values()
         if not known or setting.by_role or setting.optimizer == "SGD":
             continue
-        for what, words in SENT.items():
-            if what == "to_all" and longer:
-                continue
-            title = f"{words}, then {setting.optimizer}" + f", {steps} steps" * longer
-            yield (
-                replace(setting, name=title, group=SEND_TEXT, claim=""),
-                pooled.with_bytes(runs, sent, what),
-            )
+        title = f"text to one worker, then {setting.optimizer}" + f", {steps} steps" * longer
+        yield (
+            replace(setting, name=title, group=SEND_TEXT, claim=""),
+            pooled.with_bytes(runs, sent),
+        )
 
 
 def times_the_data(runs: Runs) -> str:
-    """Bytes over those of the training text in one piece; empty where that was not measured."""
+    """Bytes over those of the training text in one piece."""
     data = {result["seed"]: result["data"] for result in read(pooled.PATH).values()}
-    each = [result["nbytes"] / data[seed] for seed, result in runs.items() if seed in data]
-    return f"{float(f'{mean(each):.3g}'):,g}" if each else ""
-
-
-TABLES: dict[str, Callable[[Sequence[Row]], str]] = {"data parallel": data_parallel}
+    return null_results.times(runs, data)
 
 
 def _table(rows: Sequence[Row], every: Sequence[Row]) -> str:
-    lines = [
-        "| method | seeds | nats per character | minus AdamW | minus its own float32 | MB in all "
-        "| times the data | times fewer: in all | times fewer: uplink only | its paper says |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    found = []
     for setting, runs in rows:
         reference, own = references(setting, every)
-        lines.append(
-            f"| {setting.name} | {len(runs)} | {mean_ci(nats(runs), '.3f')} "
-            f"| {_gain(runs, reference)} | {_gain(runs, own)} "
-            f"| {_megabytes(runs)} | {times_the_data(runs)} | {_times(runs, reference)} "
-            f"| {_times(runs, reference, 'uplink')} | {setting.claim} |"
+        found.append(
+            [
+                *(setting.name, len(runs), mean_ci(nats(runs), ".3f")),
+                *(_gain(runs, reference), _gain(runs, own)),
+                *(_megabytes(runs), times_the_data(runs), _times(runs, reference)),
+                *(_times(runs, reference, "uplink"), setting.claim),
+            ]
         )
-    return "\n".join(lines)
+    return markdown(
+        "method | seeds | nats per character | minus AdamW | minus its own float32 | MB in all "
+        "| times the data | times fewer: in all | times fewer: uplink only | its paper says",
+        found,
+    )
 
 
 def what_costs(rows: Sequence[Row]) -> str:
     """Settings beside those that differ in one thing, paired by seed."""
-    lines = [
-        "(Times the data and null rows stand in the tables above.)",
-        "",
-        "| this | in place of this | seeds | difference [nats] | times fewer bytes |",
-        "|---|---|---|---|---|",
-    ]
+    found = []
     for name, reference in COSTS:
         runs, other = runs_of(rows, name), runs_of(rows, reference)
         if differences := nats_above(runs, other):
             sent = mean_nbytes(runs), mean_nbytes(other)
             times = f"{sent[1] / sent[0]:,.1f}" if all(sent) else ""
-            words = f"{len(differences)} | {mean_ci(differences, '+.3f')} | {times}"
-            lines.append(f"| {name} | {reference} | {words} |")
-    return "\n".join([*lines, *gaps_by_role(rows)])
-
-
-def gaps_by_role(rows: Sequence[Row]) -> Iterator[str]:
-    """How much larger the gap to its own float32 is if workers have speakers of their own."""
-    for setting, runs in rows:
-        like = next((r for r in rows if f"{r[0].name}, by role" == setting.name), None)
-        if not setting.by_role or not like:
-            continue
-        gaps = [
-            {s: runs[s]["nats"] - own[s]["nats"] for s in runs if s in own}
-            for (_, runs), own in (
-                ((setting, runs), references(setting, rows)[1]),
-                (like, references(like[0], rows)[1]),
-            )
-        ]
-        if any(gaps[0].values()) and (larger := paired(*gaps)):
-            words = f"{mean_ci(larger, '+.3f')} nats ({len(larger)} seeds)"
-            yield from ("", f"{setting.name}: its gap to float32 is larger by {words}.")
-
-
-def time_to_target(rows: Sequence[Row]) -> str:
-    """Steps, bytes and seconds until a training loss was first seen, in runs of the task's length.
-
-    Losses are stored at about twelve moments of a run, so the steps are those of a moment. Whoever
-    has got the text computes alone what all workers compute together: as many steps as all of them.
-    """
-    lines = [
-        f"Until a training loss of {TARGET} nats: at most so many steps of each worker, and the MB "
-        f"sent until then. Seconds are computed: {STEPS_PER_SECOND} steps per second, and a link "
-        "that carries all messages one after the other.",
-        "",
-        f"| method | reached by seeds | steps | MB in all | {' | '.join(LINKS)} |",
-        "|---|---|---|---|" + "---|" * len(LINKS),
-    ]
-    for setting, runs in rows:
-        unlike = setting.steps or setting.by_role or setting.name.endswith(NO_CURVE)
-        if unlike or not all(result.get("curve") for result in runs.values()):
-            continue
-        text = setting.group == SEND_TEXT
-        found = [_reached(result, text) for result in runs.values()]
-        points = [point for point in found if point]
-        if points:
-            steps, sent = (mean(each) for each in zip(*points, strict=True))
-            seconds = [f"{steps / STEPS_PER_SECOND + sent / rate:,.0f}" for rate in LINKS.values()]
-            lines.append(
-                f"| {setting.name} | {len(points)} of {len(found)} | {steps:,.0f} "
-                f"| {sent / 1e6:,.1f} | {' | '.join(seconds)} |"
-            )
-    return "\n".join(lines)
-
-
-def _reached(result: Result, text: bool) -> tuple[float, float] | None:
-    """Steps and bytes at the first moment with the target's loss, if there was one."""
-    for step, sent, loss in result["curve"]:
-        if loss <= TARGET:
-            return (step * result["workers"], result["nbytes"]) if text else (step, sent)
-    return None
-
-
-def goals(rows: Sequence[Row]) -> str:
-    """Which settings meet a goal, and which seeds say so."""
-    lines = []
-    for steps, factor, loss, own_loss in GOALS:
-        where = f"at {steps:,} steps" if steps else "at any number of steps"
-        lines.append(
-            f"At least {factor:,} times fewer bytes in all than every step in float32, no more "
-            f"nats than AdamW, at most {own_loss} nats above its own float32, {where} "
-            "(differences from AdamW, and from its own float32):"
-        )
-        lines.append("")
-        for setting, runs in rows:
-            reference, own = references(setting, rows)
-            if setting.group in (SEND_TEXT, NULL_MODELS) or (setting.steps or 0) < steps:
-                continue
-            paired, mine = nats_above(runs, reference), nats_above(runs, own)
-            if not (paired and mine and mean_nbytes(runs)):
-                continue
-            if factor_of(runs, reference) < factor:
-                continue
-            count = f"{len(paired)} seed" + "s" * (len(paired) > 1)
-            lines.append(
-                f"- {setting.name}: {factor_of(runs, reference):,.0f} times fewer, "
-                f"{mean_ci(paired, '+.3f')} and {mean_ci(mine, '+.3f')} nats on {count}: "
-                f"{verdict((paired, loss), (mine, own_loss))}"
-            )
-        lines.append("")
-    return "\n".join(lines).rstrip()
+            words = mean_ci(differences, "+.3f")
+            found.append([name, reference, len(differences), words, times])
+    table = markdown(
+        "this | in place of this | seeds | difference [nats] | times fewer bytes", found
+    )
+    return f"(Times the data and null rows stand in the tables above.)\n\n{table}"
 
 
 def references(setting: Setting, rows: Sequence[Row]) -> tuple[Runs, Runs]:

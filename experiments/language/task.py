@@ -34,14 +34,12 @@ class Cosine:
     """A factor of the learning rate: up for 20 steps, then down to a tenth like a cosine."""
 
     steps: int
-    before: int = 0  # steps done in an earlier part of the run
     warm_up: int = 20
 
     def __call__(self, step: int) -> float:
         """The factor at a step, from 0 on."""
-        now = self.before + step
-        rising = min(1.0, (now + 1) / self.warm_up)
-        return rising * (0.1 + 0.45 * (1 + math.cos(math.pi * min(now, self.steps) / self.steps)))
+        rising = min(1.0, (step + 1) / self.warm_up)
+        return rising * (0.1 + 0.45 * (1 + math.cos(math.pi * min(step, self.steps) / self.steps)))
 
 
 @lru_cache(maxsize=1)
@@ -50,14 +48,14 @@ def text_of(name: str) -> Text:
     return python_sources() if name == "python" else load_text(name)
 
 
-def python_sources(characters: int = 8_000_000, folder: Path | None = None) -> Text:
+def python_sources(characters: int = 8_000_000) -> Text:
     """The first files of Python's own library, in the order of their names, as one text.
 
     Tests and the packages that pip installs are left out. The text differs from one version of
     Python to the next, so its SHA-256 stands beside each result. A character outside ASCII becomes
-    a question mark. ``folder``: the library of another Python than this one.
+    a question mark.
     """
-    folder, text = folder or Path(sysconfig.get_paths()["stdlib"]), ""
+    folder, text = Path(sysconfig.get_paths()["stdlib"]), ""
     for path in sorted(folder.rglob("*.py")):
         if NOT_LIBRARY.isdisjoint(path.relative_to(folder).parts) and len(text) < characters:
             text += path.read_text(encoding="utf-8").encode("ascii", "replace").decode() + "\n"

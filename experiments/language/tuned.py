@@ -3,7 +3,6 @@
     python -m experiments.language.tuned --study small --choose    # trials of learning rates
     python -m experiments.language.tuned --study small             # the rows of the table
     python -m experiments.language.tuned --study python --device cuda --jobs 16   # the same
-    python -m experiments.language.tuned --sizes                   # the bytes of the texts
     python -m experiments.language.tuned --report                  # print the tables
     python -m experiments.language.tuned --write                   # into the page
 
@@ -17,7 +16,6 @@ the training run (data_parallel.py).
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from statistics import mean
 
 import torch
@@ -25,14 +23,15 @@ import torch
 from experiments.language import data_parallel as workers
 from experiments.language.command import page_of
 from experiments.language.data_parallel import NESTEROV, SPARSE, TWO_BITS, Setting, trained
-from experiments.language.task import Task, python_sources, text_of
+from experiments.language.null_results import three_digits
+from experiments.language.task import Task, text_of
 from experiments.runs import (
     STORED,
     Result,
     Row,
     Runs,
-    add,
     chosen,
+    fill,
     gain_of,
     jobs_of,
     mean_nbytes,
@@ -42,8 +41,8 @@ from experiments.runs import (
     rows_of,
     sweep,
 )
+from experiments.tables import markdown
 from fltoolkit import Channel
-from fltoolkit_research.data import Text
 from fltoolkit_research.federated import AllGather
 from fltoolkit_research.intervals import mean_ci
 from fltoolkit_research.pooled import lossless
@@ -165,12 +164,6 @@ STUDIES = {
             ("Muon, H = 30, 2 bits", "Muon, H = 30, float32"),
         ),
     ),
-    "shakespeare": Study(
-        "ten million parameters, shakespeare",
-        replace(LARGE, text="shakespeare", steps=600),
-        tuple(ten_million()),
-        600,
-    ),
 }
 
 
@@ -220,18 +213,18 @@ def run(task: Task, setting: Setting, seed: int, device: str = "cpu") -> Result:
     return {**result, "device": where, "torch": torch.__version__}
 
 
-def sizes(name: str, text: Text) -> Result:
+def sizes(task: Task) -> Result:
     """Bytes of the training text without loss, and what sending it to one worker takes.
 
     Each worker but the first sends its own part of the text, in one message.
     """
-    tokens, channel = text.train.to(torch.uint8), Channel({"samples": lossless()})
-    _, *others = tokens.tensor_split(STUDIES[name].task.workers)
+    text, channel = text_of(task.text), Channel({"samples": lossless()})
+    tokens = text.train.to(torch.uint8)
+    _, *others = tokens.tensor_split(task.workers)
     for number, own in enumerate(others, 1):
         channel.send(f"w{number}", "w0", "samples", {"text": own})
     whole = len(lossless().encode({"text": tokens}))
-    result = {"key": f"text of {name}", "nbytes_text": whole, "nbytes": channel.nbytes()}
-    return result | {"text_sha256": text.sha256}
+    return {"nbytes_text": whole, "nbytes": channel.nbytes(), "text_sha256": text.sha256}
 
 
 # --------------------------------------------------------------------------------------- the tables
@@ -244,45 +237,44 @@ def summary(result: Result) -> str:
 
 def report(name: str, stored: Mapping[str, Result]) -> str:
     """The tables of a study."""
-    study, blocks = STUDIES[name], []
-    if found := rows_of(study.task, best(study, stored), stored):
-        blocks += [
-            f"### {study.title[0].upper()}{study.title[1:]}",
-            _table(study.task, found, stored[f"text of {name}"]),
-        ]
-        blocks += ["\n".join(_pairs(study, {setting.name: runs for setting, runs in found}))]
-    if tried := _trials(study, stored):
-        blocks += [f"### Trials of learning rates: {study.title}", tried]
-    return "\n\n".join(blocks) or "no runs yet"
+    study = STUDIES[name]
+    found = rows_of(study.task, best(study, stored), stored)
+    if not found:
+        return "no runs yet"
+    runs = {setting.name: runs for setting, runs in found}
+    title = f"### {study.title[0].upper()}{study.title[1:]}"
+    return "\n\n".join(
+        [title, *_table(study.task, found, stored[f"text of {name}"]), _pairs(study, runs)]
+    )
 
 
-def _table(task: Task, found: Sequence[Row], size: Result) -> str:
+def _table(task: Task, found: Sequence[Row], size: Result) -> tuple[str, str]:
+    """What was run, and a row for each method."""
     every_step = {setting.name: runs for setting, runs in found}
     *_, last = found[0][1].values()
-    lines = [
+    words = (
         f"{task.workers} workers x batch {task.batch_size} x {task.context} characters, "
         f"{last['steps']} steps, a GPT of {task.layers} layers of width {task.width}, "
         f"{last['device']}, torch {last['torch']}. The training text takes "
         f"{size['nbytes_text'] / 1e6:.3f} MB without loss. Intervals: 95 %, by Student's t over "
-        "the seeds, paired by seed. Nats are those of the second half of the held-out text.",
-        "",
-        "| method | learning rate | seeds | nats per character | minus AdamW "
-        "| minus its own float32 | MB in all | MB up / down / to each other | times fewer "
-        "| times the text |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
+        "the seeds, paired by seed. Nats are those of the second half of the held-out text."
+    )
+    rows = []
     for setting, runs in found:
         own = every_step.get(f"{setting.optimizer}, every step, float32", {})
         gains = (gain_of(runs, each, "+.3f", "nats", 1) for each in (every_step[REFERENCE], own))
-        lines.append(
-            f"| {setting.name} | {setting.rate:g} | {len(runs)} "
-            f"| {mean_ci([result['nats'] for result in runs.values()], '.3f')} "
-            f"| {' | '.join(gains)} | {_sent(setting, runs, every_step[REFERENCE], size)} |"
-        )
-    return "\n".join(lines)
+        nats = mean_ci([result["nats"] for result in runs.values()], ".3f")
+        sent = _sent(setting, runs, every_step[REFERENCE], size)
+        rows.append([setting.name, f"{setting.rate:g}", len(runs), nats, *gains, *sent])
+    return words, markdown(
+        "method | learning rate | seeds | nats per character | minus AdamW "
+        "| minus its own float32 | MB in all | MB up / down / to each other | times fewer "
+        "| times the text",
+        rows,
+    )
 
 
-def _sent(setting: Setting, runs: Runs, reference: Runs, size: Result) -> str:
+def _sent(setting: Setting, runs: Runs, reference: Runs, size: Result) -> tuple[str, ...]:
     """Megabytes, and how many times fewer than the reference and more than the text."""
     up, down = (
         mean(result[key] for result in runs.values()) for key in ("nbytes_up", "nbytes_down")
@@ -292,46 +284,17 @@ def _sent(setting: Setting, runs: Runs, reference: Runs, size: Result) -> str:
         sent, up, down = size["nbytes"], size["nbytes"], 0
     ways = " / ".join(f"{each / 1e6:,.1f}" for each in (up, down, max(sent - up - down, 0.0)))
     fewer = f"{mean_nbytes(reference) / sent:,.1f}" if sent else ""
-    times = times_of(sent / size["nbytes_text"]) if sent else "nothing is sent"
-    return f"{sent / 1e6:,.1f} | {ways} | {fewer} | {times}"
+    times = three_digits(sent / size["nbytes_text"]) if sent else "nothing is sent"
+    return f"{sent / 1e6:,.1f}", ways, fewer, times
 
 
-def times_of(factor: float) -> str:
-    """Three digits of it are known.
-
-    >>> times_of(131505.4), times_of(35.52)
-    ('132,000', '35.5')
-    """
-    return f"{float(f'{factor:.3g}'):,g}"
-
-
-def _pairs(study: Study, runs: Mapping[str, Runs]) -> Iterator[str]:
+def _pairs(study: Study, runs: Mapping[str, Runs]) -> str:
     """Rows that the page compares, paired by seed."""
-    yield "| this | in place of this | seeds in common | difference [nats] |"
-    yield "|---|---|---|---|"
+    found = []
     for this, other in study.pairs:
-        if found := nats_above(runs.get(this, {}), runs.get(other, {})):
-            yield f"| {this} | {other} | {len(found)} | {mean_ci(found, '+.3f')} |"
-
-
-def _trials(study: Study, stored: Mapping[str, Result]) -> str:
-    keys = [setting.key(trial_task(study), TRIAL_SEED) for setting in trials(study)]
-    found = [stored[key] for key in keys if key in stored]
-    if not found:
-        return ""
-    lines = [
-        f"Seed {TRIAL_SEED}, {found[0]['steps']:,} steps. The training loss is that of the "
-        "last step.",
-        "",
-        "| method | learning rate | training loss | validation half | test half |",
-        "|---|---|---|---|---|",
-        *(
-            f"| {result['name']} | {result['lr']:g} | {result['curve'][-1][2]:.3f} "
-            f"| {result['nats_validation']:.3f} | {result['nats']:.3f} |"
-            for result in found
-        ),
-    ]
-    return "\n".join(lines)
+        if gains := nats_above(runs.get(this, {}), runs.get(other, {})):
+            found.append([this, other, len(gains), mean_ci(gains, "+.3f")])
+    return markdown("this | in place of this | seeds in common | difference [nats]", found)
 
 
 def main() -> None:
@@ -342,24 +305,17 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", help="instead of the rows' own")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--jobs", type=int, default=1, help="processes, one torch thread each")
-    parser.add_argument("--sizes", action="store_true", help="measure the bytes of the texts")
-    parser.add_argument("--folder", type=Path, help="of another Python, for --sizes")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    stored = read(args.out)
     for name in [args.study] if args.study else STUDIES:
-        study, text = STUDIES[name], STUDIES[name].task.text
+        study, stored = STUDIES[name], read(args.out)
         if args.report or args.write:
             page_of(f"tuned --study {name}").tell(report(name, stored), args)
-        elif args.sizes:
-            own = python_sources(folder=args.folder) if text == "python" else text_of(text)
-            add(args.out, sizes(name, own))
-        else:
-            settings = trials(study) if args.choose else best(study, stored)
-            jobs = jobs_of(trial_task(study) if args.choose else study.task, chosen(settings, args))
-            sweep(
-                partial(run, device=args.device), jobs, args.out, workers=args.jobs, summary=summary
-            )
+            continue
+        fill({f"text of {name}": partial(sizes, study.task)}, args.out)
+        settings = trials(study) if args.choose else best(study, stored)
+        jobs = jobs_of(trial_task(study) if args.choose else study.task, chosen(settings, args))
+        sweep(partial(run, device=args.device), jobs, args.out, workers=args.jobs, summary=summary)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,6 @@ def test_whole_speakers_are_dealt_evenly(monkeypatch):
 def test_the_schedule_and_the_loss():
     cosine = Cosine(600)
     assert [round(cosine(k), 3) for k in (0, 19, 300, 600)] == [0.05, 0.998, 0.55, 0.1]
-    assert Cosine(600, before=100)(50) == cosine(150)
     model = model_of(SMALL, 0)
     x, y = text_of("topics").windows(16, "test")
     with torch.no_grad():

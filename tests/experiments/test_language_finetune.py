@@ -11,11 +11,9 @@ from fltoolkit_research.models import gpt
 SMALL = Task("small", "topics", "topics", True, False, 2, 2, 2, 1, 4, 8)
 LEARNED = {  # of the 111,425 parameters of the model for Shakespeare
     "full": 111_425,
-    "blocks": 8 * 2 * (64 + 192 + 64 + 64 + 64 + 256 + 256 + 64),
     "lora": 8 * 2 * (64 + 192 + 64 + 64 + 64 + 256 + 256 + 64) + 8 * (64 + 65),
     "ffa": 8 * 2 * (192 + 64 + 256 + 64) + 8 * 65,
     "ends": 65 * 64 + 64 * 64 + 128 + 64 * 65 + 65,
-    "head": 128 + 64 * 65 + 65,
 }
 
 

@@ -66,9 +66,8 @@ def averaging() -> bool:
 
 def workers() -> bool:
     task, stored = LanguageTask(), read(language_command.RESULTS)
-    parts = language_command.PARTS.items()
-    found = {name: rows_of(task, part.settings(task), stored) for name, part in parts}
-    return language_report.PAGE.shows(language_report.tables(found))
+    rows = rows_of(task, data_parallel.settings(task), stored)
+    return language_report.PAGE.shows(language_report.report(rows))
 
 
 def text(part: str) -> bool:

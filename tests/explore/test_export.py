@@ -91,7 +91,7 @@ CUT = language_split.Task("t", "topics", 102, 3, 2, 1e-3, 4)
     ("setting", "side_by_side"),
     [
         (data_parallel.Setting("s", "ddp", steps=4, exchange=Ring()), 3),
-        (data_parallel.Setting("s", "diloco", inner_steps=2, warm=2), 3),
+        (data_parallel.Setting("s", "diloco", inner_steps=2), 3),
         (data_parallel.Setting("s", "streaming", inner_steps=3, exchange=AllGather()), 6),
         (data_parallel.Setting("s", "demo", "SGD", exchange=AllGather()), 6),
         (data_parallel.Setting("s", "ddp", workers=1, exchange=AllGather()), 1),

@@ -18,7 +18,7 @@ from experiments.leakage.__main__ import RESULTS as LEAKS
 from experiments.leakage.report import rows_of as leakage_rows_of
 from experiments.null_rows import data_nbytes
 from experiments.pareto import report as pareto_report
-from experiments.runs import read, rows_of
+from experiments.runs import converged, read, rows_of
 from fltoolkit.units import amount
 from fltoolkit_research import (
     Experiment,
@@ -115,7 +115,7 @@ def test_the_one_plot_shows_the_stored_runs(open_page: Open, data: str, words: s
 def test_language_models_show_the_stored_runs(open_page: Open) -> None:
     task = language_split.TASKS["scratch"]
     stored = read(export.WORKERS.with_name("language_split.jsonl"))
-    rows = export.finished(rows_of(task, language_split.settings(task), stored))
+    rows = converged(rows_of(task, language_split.settings(task), stored))
     tab = open_page("language", "#task=split-scratch&target=2.35")
     shown = {row[0]: row[1:] for row in cells(tab, "all")}
     assert shown.keys() == {s.name for s, _ in rows}
