@@ -3,12 +3,9 @@
     settings    how updates travel: in the clear or in secret, in how many bits
     run         one training run, its bytes by kind and its seconds
     attack      what an attacker reconstructs from one update, from a masked one and from a sum
-    under_mask  what entropy coding and each client's own top-k are worth under a mask
     intersection  what it costs to find whom two owners share, before vertical training
     noise       accuracy over bytes over epsilon, with noise from each client
-    language    a small GPT under a secure sum
     flower_secagg  how many bits per value Flower's SecAgg+ sends
-    figure      bytes by kind as a picture
     report      the tables
 
 The command is ``python -m experiments.secrecy``; what came out is in docs/secrecy.md.

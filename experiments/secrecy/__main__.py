@@ -5,9 +5,7 @@
     python -m experiments.secrecy --only "2 bits"  # settings whose name holds this
     python -m experiments.secrecy --attack         # what is reconstructed from what the server sees
     python -m experiments.secrecy --intersection   # what finding shared samples costs
-    python -m experiments.secrecy --language       # a small GPT, few steps
     python -m experiments.secrecy --noise          # accuracy over bytes over epsilon
-    python -m experiments.secrecy --figure         # docs/images/secrecy.png, of what is there
     python -m experiments.secrecy --report         # the tables of what is there
 
 Each finished run is one line of JSON in ``--out`` and is not run again; Ctrl-C loses only the
@@ -23,14 +21,11 @@ import torch
 
 from experiments.runs import STORED, Result, fill, read, sweep
 from experiments.secrecy.attack import attack, before
-from experiments.secrecy.figure import draw
 from experiments.secrecy.intersection import SIZES, intersection
-from experiments.secrecy.language import WAYS, language
 from experiments.secrecy.noise import NAMES, noise
 from experiments.secrecy.report import report
 from experiments.secrecy.run import run
 from experiments.secrecy.settings import SEEDS, TASKS, settings
-from experiments.secrecy.under_mask import under_mask
 
 RESULTS = STORED / "secrecy.jsonl"
 
@@ -44,15 +39,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--attack", action="store_true", help="attacks instead of training")
     parser.add_argument("--intersection", action="store_true", help="whom two owners share")
-    parser.add_argument("--language", action="store_true", help="a small GPT")
     parser.add_argument("--noise", action="store_true", help="accuracy, bytes and epsilon")
-    parser.add_argument("--figure", action="store_true", help="draw bytes by kind")
     parser.add_argument("--report", action="store_true", help="print the tables")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    if args.figure:
-        print(draw(read(args.out)))
-        return
     if args.report:
         print(report(read(args.out)))
         return
@@ -66,21 +56,16 @@ def main() -> None:
 
 def special(args: argparse.Namespace) -> dict[str, Callable[[], Result]]:
     """What is run instead of training on images, if anything was asked for, by key."""
-    once: dict[str, Callable[[], Result]] = {}
     each: dict[str, Callable[[int], Result]] = {}
     if args.attack:
-        once[f"under mask, {args.data}"] = partial(under_mask, args.data)
         each[f"before, {args.data}"] = partial(before, args.data, 600, 200)
-        for bits in (24, 2, 8, 4):
+        for bits in (24, 2):
             each[f"attack, {args.data}, {bits} bits"] = partial(attack, args.data, bits, 600, 200)
-    elif args.language:
-        each = {f"language, {name}": partial(language, name) for name in WAYS}
     elif args.noise:
         each = {f"noise, {name}": partial(noise, name) for name in NAMES}
     elif args.intersection:
         each = {f"intersection, {n} ids": partial(intersection, n) for n in SIZES}
-    seeds = args.seeds or SEEDS
-    return once | {f"{k}, seed {n}": partial(f, n) for n in seeds for k, f in each.items()}
+    return {f"{k}, seed {n}": partial(f, n) for n in args.seeds or SEEDS for k, f in each.items()}
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ from experiments.leakage.settings import CLASS_MEAN, NEAREST
 from experiments.runs import Result, Row, accuracies, rows_of
 from experiments.secrecy.attack import SEEN
 from experiments.secrecy.intersection import intersection_table
-from experiments.secrecy.language import language_table
 from experiments.secrecy.noise import noise_table
 from experiments.secrecy.settings import TASKS, Setting, Task, settings
 from experiments.tables import markdown
@@ -26,15 +25,8 @@ def report(results: Mapping[str, Result]) -> str:
     attacks = [r for r in results.values() if r.get("what") in ("attack", "before")]
     if attacks:
         blocks += ["### What an attacker reconstructs", attack_table(attacks)]
-    for result in results.values():
-        if result.get("what") == "under mask":
-            found = (f"| {name} | {value:.3f} |" for name, value in result["found"].items())
-            lines = ["| one update | bits per value |", "|---|---|", *found]
-            blocks += ["### Compression under a mask", "\n".join(lines)]
     if shared := [r for r in results.values() if r.get("what") == "intersection"]:
         blocks += ["### Whom do both have?", intersection_table(shared)]
-    if texts := [r for r in results.values() if r.get("what") == "language"]:
-        blocks += ["### A small GPT, 10 clients", language_table(texts)]
     if noisy := [r for r in results.values() if r.get("what") == "noise"]:
         blocks += ["### Accuracy, bytes and epsilon", noise_table(noisy)]
     return "\n\n".join(block for block in blocks if block) or "no runs yet"
