@@ -29,7 +29,6 @@ from experiments.runs import (
     seeds_and_workers,
     sweep,
 )
-from experiments.send_data.__main__ import CACHE
 from experiments.send_data.pictures import Pictures, pictures, shares
 from experiments.send_data.settings import ORIGINAL
 from experiments.tables import markdown
@@ -99,7 +98,7 @@ def main() -> None:
     if args.report or args.write:
         PAGE.tell(table(rows_of(None, settings, read(args.out))), args)
         return
-    loaded = pictures(ORIGINAL, CACHE, args.workers)
+    loaded = pictures(ORIGINAL, args.workers)
     sweep(partial(run, all_pictures=loaded), jobs_of(None, chosen(settings, args)), args.out)
 
 

@@ -4,24 +4,15 @@ A round of averaging has 2 K messages of P values with so many bits each, so R r
 2 K R P bits / 8; a method is cheaper than the data if that is below N b.
 """
 
-import json
 import math
-from collections.abc import Iterator
-from functools import lru_cache
-from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
 from experiments.language import pooled
+from experiments.null_rows import data_nbytes
 from experiments.pareto.report import read_kept
-from experiments.runs import read
+from experiments.runs import STORED, read
 from experiments.tables import markdown
-
-RESULTS = Path(__file__).parents[1] / "results"
-NBYTES_DATA = {"digits": 28_954, "mnist": 7_930_947}
-"""All training samples and labels without loss, by
-`fltoolkit_research.pooled.lossless_nbytes`; a test measures those of digits again. Other tasks are
-read from stored results."""
 
 
 def of_sparse(fraction: float, value_bits: float = 1) -> float:
@@ -81,17 +72,13 @@ def predictions() -> list[Predicted]:
         ("Muon, H = 10, top 2 %, 2 bits", 12, 60, of_sparse(0.02, 2)),
     ):
         found.append(Predicted("shakespeare", name, links, rounds, 111_425, bits))
-    averaged = [r for r in read(RESULTS / "send_data.jsonl").values() if r["kind"] == "Together"]
-    for name in dict.fromkeys(r["name"] for r in averaged):
-        runs = [r for r in averaged if r["name"] == name]
-        up, down = (float(w.split(" %")[0].split()[-1]) / 100 for w in name.split(", ")[-2:])
-        bits, links = _both(of_sparse(up), of_sparse(down), 1), 2 * int(name.split()[0])
-        rounds, values = round(mean(r["rounds"] for r in runs)), runs[0]["num_parameters"]
-        found.append(Predicted("CIFAR-10 (JPEG)", name, links, rounds, values, bits))
+    runs = [r for r in read(STORED / "send_data.jsonl").values() if r["kind"] == "Together"]
+    name, bits = runs[0]["name"], _both(of_sparse(0.01), of_sparse(0.02), 1)
+    rounds, values = round(mean(r["rounds"] for r in runs)), runs[0]["num_parameters"]
+    found.append(Predicted("CIFAR-10 (JPEG)", name, 10, rounds, values, bits))
     return found
 
 
-@lru_cache(maxsize=1)
 def _measured() -> dict[tuple[str, str], list[float]]:
     """Bytes of the stored runs, by task and name."""
     found: dict[tuple[str, str], list[float]] = {}
@@ -101,67 +88,31 @@ def _measured() -> dict[tuple[str, str], list[float]]:
             key = e.data, e.name.removesuffix(" (IID)")
             found.setdefault(key, []).append(result.history[-1]["nbytes"])
     for name, task in (("language", "shakespeare"), ("send_data", "CIFAR-10 (JPEG)")):
-        for line in (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            if row.get("kind") != "Sent":
-                found.setdefault((task, row["name"]), []).append(row["nbytes"])
+        for row in read(STORED / f"{name}.jsonl").values():
+            found.setdefault((task, row["name"]), []).append(row["nbytes"])
     return found
 
 
-@lru_cache(maxsize=1)
-def nbytes_data() -> dict[str, float]:
+def _sizes() -> dict[str, float]:
     """All training samples of each task, compressed."""
-    text = [result["data"] for result in read(pooled.PATH).values()]
-    pictures = [
-        r["nbytes_data"] for r in read(RESULTS / "send_data.jsonl").values() if "nbytes_data" in r
-    ]
-    other = {"shakespeare": text, "CIFAR-10 (JPEG)": pictures}
-    return NBYTES_DATA | {task: mean(sizes) for task, sizes in other.items() if sizes}
-
-
-class Row(NamedTuple):
-    """A prediction beside its measurement."""
-
-    predicted: Predicted
-    measured: float  # bytes, the mean of the seeds
-    data: float
-    most_rounds: float  # after so many it would have sent as much as the data, by prediction
-
-    @property
-    def times_predicted(self) -> float:
-        """Times the data, before the run."""
-        return self.predicted.nbytes / self.data
-
-    @property
-    def times_measured(self) -> float:
-        """Times the data, of messages that were sent."""
-        return self.measured / self.data
-
-    @property
-    def agrees(self) -> bool:
-        """Whether both lie on the same side of the line."""
-        return (self.times_predicted > 1) == (self.times_measured > 1)
-
-
-def rows() -> Iterator[Row]:
-    """Every prediction that has stored runs."""
-    data, measured = nbytes_data(), _measured()
-    for each in predictions():
-        if (each.task, each.name) not in measured or each.task not in data:
-            continue
-        size = data[each.task]
-        most = size / each.nbytes_per_round
-        yield Row(each, mean(measured[each.task, each.name]), size, most)
+    pictures = read(STORED / "send_data.jsonl").values()
+    return {
+        **{task: data_nbytes(task) for task in ("digits", "mnist")},
+        "shakespeare": mean(result["data"] for result in read(pooled.PATH).values()),
+        "CIFAR-10 (JPEG)": mean(r["nbytes_data"] for r in pictures if "nbytes_data" in r),
+    }
 
 
 def table() -> str:
     """Predictions beside measurements, as Markdown."""
-    found = []
-    for row in rows():
-        p = row.predicted
-        sizes = (row.most_rounds, p.nbytes / 1e6, row.measured / 1e6)
-        numbers = map(short, (*sizes, row.times_predicted, row.times_measured))
-        found.append([p.task, p.name, p.rounds, *numbers, "yes" if row.agrees else "no"])
+    found, measured, sizes = [], _measured(), _sizes()
+    for p in predictions():
+        sent, data = mean(measured[p.task, p.name]), sizes[p.task]
+        most_rounds = data / p.nbytes_per_round
+        factors = p.nbytes / data, sent / data
+        same = "yes" if (factors[0] > 1) == (factors[1] > 1) else "no"
+        numbers = map(short, (most_rounds, p.nbytes / 1e6, sent / 1e6, *factors))
+        found.append([p.task, p.name, p.rounds, *numbers, same])
     return markdown(
         "task | method | rounds | rounds at which it would equal the data | MB, predicted "
         "| MB, measured | times the data, predicted | measured | same side",

@@ -25,6 +25,7 @@ LABELS = [
     *("dog", "frog", "horse", "ship", "truck"),
 ]
 ARCHIVE = "images.tar.xz"
+CACHE = Path("runs") / "send_data"
 SIDE = 32
 _END = b"\xff\xd9"  # ends each file; inside a file JPEG never writes these two bytes side by side
 
@@ -78,12 +79,12 @@ def _header(file: bytes) -> int:
     return start + 2 + int.from_bytes(file[start + 2 : start + 4], "big")
 
 
-def pictures(form: Form, cache: Path, jobs: int = 1) -> Pictures:
+def pictures(form: Form, jobs: int = 1) -> Pictures:
     """All of CIFAR-10 (JPEG copies) in a form; made once and kept as a file of the cache."""
     name = "original" if form.quality is None else f"{form.side}_{form.quality}"
-    path = cache / f"cifar10_jpeg_{name}.npz"
+    path = CACHE / f"cifar10_jpeg_{name}.npz"
     if not path.exists():
-        cache.mkdir(parents=True, exist_ok=True)
+        CACHE.mkdir(parents=True, exist_ok=True)
         made, part = _made(form, jobs), path.with_suffix(".part.npz")
         np.savez(part, allow_pickle=False, **made)
         part.replace(path)

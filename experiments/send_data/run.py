@@ -2,24 +2,14 @@
 
 import math
 import time
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import parameters_to_vector
 
 from experiments.runs import Result
 from experiments.send_data.pictures import Pictures, pictures, shares
-from experiments.send_data.settings import ORIGINAL, Sent, Setting, Together, key
-from experiments.send_data.training import (
-    Owners,
-    Pixels,
-    Replicas,
-    accuracy,
-    batches,
-    network,
-    standardized,
-)
+from experiments.send_data.settings import ORIGINAL, Sent, Setting, Together
+from experiments.send_data.training import Owners, Pixels, accuracy, learn, network, standardized
 from fltoolkit import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline
 from fltoolkit.federated import Fleet, Local, fedavg
@@ -34,40 +24,33 @@ class Change(nn.Module):
         self.change = nn.Parameter(torch.zeros(number))
 
 
-def run(setting: Setting, seed: int, cache: Path, device: str, deadline: float) -> Result:
-    """Bytes and accuracies of one run; owners who average stop early at the deadline."""
-    torch.set_num_threads(1)
+def run(_task: None, setting: Setting, seed: int, device: str) -> Result:
+    """Bytes and accuracies of one run."""
     torch.backends.cudnn.deterministic = True
     start, place = time.perf_counter(), torch.device(device)
     form = setting.form if isinstance(setting, Sent) else ORIGINAL
-    data = pictures(form, cache)
+    data = pictures(form)
     test = (
         standardized(data.x_test[: setting.num_test], place),
         data.y_test[: setting.num_test].to(place),
     )
     found = (
-        _together(setting, seed, data, test, place, deadline)
+        _together(setting, seed, data, test, place)
         if isinstance(setting, Together)
         else _sent(setting, seed, data, test, place)
     )
     return {
-        **{"key": key(setting, seed), "kind": type(setting).__name__, "name": setting.name},
+        **{"key": setting.key(None, seed), "kind": type(setting).__name__, "name": setting.name},
         **{"seed": seed, "device": device, **found},
         "seconds": round(time.perf_counter() - start, 1),
     }
 
 
 def _together(
-    setting: Together,
-    seed: int,
-    data: Pictures,
-    test: tuple[Tensor, Tensor],
-    device: torch.device,
-    deadline: float,
+    setting: Together, seed: int, data: Pictures, test: tuple[Tensor, Tensor], device: torch.device
 ) -> Result:
-    first = network(setting.widths, seed)
-    judge = network(setting.widths, seed).to(device)
-    server = Change(sum(p.numel() for p in first.parameters()))
+    model = network(setting.widths, seed).to(device)
+    server = Change(sum(p.numel() for p in model.parameters()))
     owned = shares(setting.num_samples, setting.num_owners, seed)
     owners = {f"owner{k}": (rows, data.y_train[rows]) for k, rows in enumerate(owned)}
     channel = Channel(
@@ -78,7 +61,7 @@ def _together(
     )
     local = Local(batch_size=setting.batch_size, lr=setting.lr, epochs=setting.passes)
     pixels = Pixels(data.x_train[: setting.num_samples], data.y_train, device)
-    train = Owners(first, pixels, setting.num_owners, local, setting.slow)
+    train = Owners(model, pixels, setting.slow)
     for owner in owners:  # the first model
         channel.send("server", owner, "control", {"seed": torch.tensor(seed)})
     curve: list[tuple[int, float]] = []
@@ -92,15 +75,17 @@ def _together(
         seed=seed,
     )
     for number, _ in enumerate(rounds, 1):
-        late = time.time() > deadline
-        if late or number <= 20 or number % 5 == 0 or number == setting.rounds:
-            right = accuracy(judge, train.start + server.change.detach(), *test)
-            curve.append((channel.nbytes(), round(right, 4)))
-        if late:
-            break
+        if number <= 20 or number % 5 == 0 or number == setting.rounds:
+            train.put(server.change)
+            curve.append((channel.nbytes(), round(accuracy(model, *test), 4)))
     up = channel.nbytes(kind="update")
     return {
-        **{"rounds": number, "nbytes": channel.nbytes(), "nbytes_up": up, "accuracy": curve[-1][1]},
+        **{
+            "rounds": setting.rounds,
+            "nbytes": channel.nbytes(),
+            "nbytes_up": up,
+            "accuracy": curve[-1][1],
+        },
         "nbytes_data": data.nbytes(torch.cat(owned)),
         "num_parameters": len(server.change),
         "curve": curve,
@@ -114,21 +99,21 @@ def _sent(
     rows = order[: setting.num_sent]
     model = network(setting.widths, seed).to(device)
     pixels = Pixels(data.x_train[rows], data.y_train[rows], device)
-    replicas = Replicas(model, 1, setting.batch_size, device, momentum=0.9, decay=5e-4)
+    sgd = torch.optim.SGD(
+        model.parameters(), lr=setting.lr, momentum=0.9, nesterov=True, weight_decay=5e-4
+    )
     passes = min(setting.most_passes, max(setting.samples_seen // setting.num_sent, 1))
-    in_pass = setting.num_sent // setting.batch_size
-    done, total = 0, passes * in_pass
+    total = passes * (setting.num_sent // setting.batch_size)
+    done, whole = 0, torch.arange(len(rows))
     for epoch in range(passes):
-        for some in batches([torch.arange(len(rows))], setting.batch_size, [seed], epoch):
+        for x, y in pixels.batches(whole, setting.batch_size, seed, epoch):
             part = done / total  # up for a fifth of the steps, then down along a cosine
             lr = part / 0.2 if part < 0.2 else 0.5 + 0.5 * math.cos(math.pi * (part - 0.2) / 0.8)
-            pixels.step_all(replicas, some, setting.lr * lr)
+            sgd.param_groups[0]["lr"] = setting.lr * lr
+            learn(model, sgd, x, y)
             done += 1
     return {
-        **{
-            "nbytes": data.nbytes(rows),
-            "accuracy": round(accuracy(model, replicas.weights()[0], *test), 4),
-        },
+        **{"nbytes": data.nbytes(rows), "accuracy": round(accuracy(model, *test), 4)},
         **{"num_sent": setting.num_sent, "passes": passes},
-        "num_parameters": parameters_to_vector(model.parameters()).numel(),
+        "num_parameters": sum(p.numel() for p in model.parameters()),
     }

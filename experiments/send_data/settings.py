@@ -1,13 +1,12 @@
 """What is compared on CIFAR-10 (JPEG copies)."""
 
-import hashlib
-import json
 from dataclasses import asdict, dataclass
 
+from experiments.runs import digest
 from experiments.send_data.pictures import Form
 
-SMALL, LARGE = (16, 32, 64), (48, 96, 192)
-"""Widths: 26,378 parameters, and a network that only a receiver with all pictures trains."""
+SMALL = (16, 32, 64)
+"""Widths: 26,378 parameters."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +28,17 @@ class Together:
     @property
     def name(self) -> str:
         """In words."""
-        passes = "1 pass" if self.passes == 1 else f"{self.passes} passes"
         kept = f"{100 * self.up:g} % up, {100 * self.down:g} % down"
-        return f"{self.num_owners} owners average, {passes} a round, {kept}"
+        return f"{self.num_owners} owners average, {self.passes} passes a round, {kept}"
+
+    def key(self, _task: None, seed: int) -> str:
+        """The same for the same run."""
+        return digest([type(self).__name__, asdict(self), seed])
 
 
 @dataclass(frozen=True)
 class Sent:
-    """Owners send pictures to one place, which trains there for as long as it likes."""
+    """Owners send pictures to one place, which trains there."""
 
     form: Form
     num_sent: int
@@ -51,45 +53,26 @@ class Sent:
     @property
     def name(self) -> str:
         """In words."""
-        larger = "" if self.widths == SMALL else ", a larger network"
-        return f"{self.num_sent:,} pictures, {self.form}{larger}"
+        return f"{self.num_sent:,} pictures, {self.form}"
+
+    key = Together.key
 
 
 Setting = Together | Sent
 
 ORIGINAL = Form()
-FORMS = [ORIGINAL, Form(quality=30), Form(quality=10), Form(16, 50), Form(quality=5)]
-TOGETHER: list[Setting] = [
-    Together(5, 2, 300, 0.01, 0.02),
-    Together(5, 2, 100, 0.04, 0.04),
-    Together(10, 1, 300, 0.01, 0.02),
-]
-SENT: list[Setting] = [
-    *(Sent(ORIGINAL, n) for n in (50_000, 25_000, 12_000, 6000, 3000, 1000)),
-    *(Sent(form, 50_000) for form in FORMS[1:4]),
-    *(Sent(form, n) for form in FORMS[2:4] for n in (6000, 2000)),
-    *(Sent(ORIGINAL, n, LARGE, samples_seen=1_000_000) for n in (1000, 6000, 50_000)),
-]
-BRIEFLY: list[Setting] = [
+BRIEFLY = {"most_passes": 30, "batch_size": 50, "lr": 0.05}
+"""Few steps, for a processor core: the receiver is weaker than one that trains for longer."""
+SETTINGS: list[Setting] = [
+    Together(5, 2, 300, 0.01, 0.02),  # a time limit ended the stored runs after 89 or 90 rounds
+    *(Sent(ORIGINAL, n) for n in (50_000, 25_000)),
+    # five times the bytes at which averaging reaches 50 and 60 %
+    *(Sent(ORIGINAL, n, samples_seen=88_000, **BRIEFLY | {"most_passes": 40}) for n in (760, 2200)),
+    # as many bytes as 760 originals, and then more: what do bytes of pictures bring?
     *(
-        Sent(ORIGINAL, n, samples_seen=88_000, most_passes=40, batch_size=50, lr=0.05)
-        for n in (760, 2200)
-    ),
-    *(
-        Sent(Form(quality=q), n, samples_seen=30 * n, most_passes=30, batch_size=50, lr=0.05)
+        Sent(Form(quality=q), n, samples_seen=30 * n, **BRIEFLY)
         for q, n in ((5, 4700), (10, 10_000), (10, 20_000))
     ),
-    Sent(Form(quality=10), 2900, samples_seen=88_000, most_passes=30, batch_size=50, lr=0.05),
+    Sent(Form(quality=10), 2900, samples_seen=88_000, **BRIEFLY),
 ]
-"""Few steps, for a processor core: the receiver is weaker than one that trains for longer. The
-first two take five times the bytes at which averaging reaches 50 and 60 %; the third and the last
-take as many bytes as the first, with more pictures of a lower quality; the fourth and fifth take
-more, to find out how many bytes of pictures bring what averaging ends with."""
-ALL: list[Setting] = [TOGETHER[0], *SENT[:9], *TOGETHER[1:], *SENT[9:], *BRIEFLY]
 """In the order in which they are run."""
-
-
-def key(setting: Setting, seed: int) -> str:
-    """Of a run in the file of results."""
-    words = json.dumps([type(setting).__name__, asdict(setting), seed], sort_keys=True)
-    return hashlib.sha256(words.encode()).hexdigest()[:16]
