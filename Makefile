@@ -121,7 +121,6 @@ peers: .venv-fedjax/.ready .venv-codecs/.ready  # other systems for `make bench`
 gpu: $(SETUP)  # run the experiments that need a GPU, the most useful first
 	$(BIN)/python -m experiments.language.tuned --study python --choose --device cuda --jobs $$(nproc)
 	$(BIN)/python -m experiments.language.tuned --study python --device cuda --jobs $$(nproc)
-	$(BIN)/python -m experiments.async_states --data cifar10 --device cuda --workers $$(nproc)
 
 notebooks: $(SETUP)  # run all notebooks again and save their outputs
 	$(BIN)/python tools/run_notebooks.py

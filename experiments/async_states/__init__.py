@@ -2,7 +2,7 @@
 
     settings    what is learned, and in which ways
     run         one training run
-    report      tables and figure
+    report      the tables
 
 The command is ``python -m experiments.async_states``; what came out is in docs/async_states.md.
 """

@@ -1,37 +1,15 @@
-"""Tables and figure of the runs that are there: Markdown text and one PNG."""
+"""Tables of the runs that are there, as Markdown."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 from statistics import mean
 
 from experiments.async_states.settings import BATCH_SIZE, LR, Setting
-from experiments.null_rows import (
-    ALONE,
-    DATA,
-    WORST,
-    mark_null_rows,
-    megabytes,
-    missing,
-    null_histories,
-    times,
-)
+from experiments.null_rows import ALONE, WORST, megabytes, missing, times
 from experiments.pareto.report import null_runs
-from experiments.runs import (
-    Page,
-    Row,
-    Runs,
-    accuracies,
-    differences,
-    factor_of,
-    gain_of,
-    verdict,
-)
+from experiments.runs import Page, Row, Runs, accuracies, differences, factor_of, gain_of
 from experiments.tables import markdown
-from fltoolkit import History, plots
 from fltoolkit_research.intervals import mean_ci
 
-GOAL_FACTOR, GOAL_POINTS = 100, 0.5
 PAGE = Page(
     "async_states",
     "<!-- begin: printed by experiments.async_states --write -->",
@@ -43,7 +21,6 @@ def report(rows: Sequence[Row]) -> str:
     """All tables as Markdown."""
     if not rows:
         return "no runs yet"
-    vanilla = baseline(rows)
     blocks = []
     for part in dict.fromkeys(setting.part for setting, _ in rows):
         mine = [row for row in rows if row[0].part == part]
@@ -53,8 +30,6 @@ def report(rows: Sequence[Row]) -> str:
         else:
             table = (clients_table if mine[0][0].clients > 1 else main_table)(mine, own)
         blocks += [f"### {part}", table + null_lines(mine, own)]
-    if vanilla:
-        blocks += ["### the goal", goal(rows, vanilla)]
     return "\n\n".join([*blocks, effort(rows)])
 
 
@@ -65,7 +40,7 @@ def null_lines(rows: Sequence[Row], vanilla: Runs) -> str:
     """
     first, (setting, _) = next(iter(rows[0][1].values())), rows[0]
     several, equal = setting.clients > 1, setting.part.startswith("equal bytes")
-    found = null_runs(first["data"]) if first["model"] == "mlp" else {}
+    found = null_runs(first["data"])
     lacking = missing(found, one_owner=not several)
     lines = []
     for name, runs in found.items():
@@ -87,7 +62,7 @@ def effort(rows: Sequence[Row]) -> str:
     first = next(iter(runs))
     return (
         f"{len(runs)} runs: {first['data']}, {first['model']}, {first['epochs']} epochs, batch "
-        f"{BATCH_SIZE}, plain SGD, lr {LR[first['model']]}."
+        f"{BATCH_SIZE}, plain SGD, lr {LR}."
     )
 
 
@@ -125,21 +100,20 @@ def equal_table(rows: Sequence[Row]) -> str:
     sizes = [result["nbytes"] for result in threshold.values()]
     if "BangBang" in of and (not sizes or max(sizes) > 1.02 * min(sizes)):
         name, threshold = "BangBang", of["BangBang"]
-    lines = [
-        "| gate | seeds | accuracy [%] | MB sent | times the data "
-        f"| minus {name} [points] | better on |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    found = []
     for setting, runs in rows:
-        line = f"| {setting.name} | {_seeds(runs)} | {accuracies(runs)} | {_mb(runs)} |"
-        line += f" {_times(runs)} |"
+        cells = [setting.name, _seeds(runs), accuracies(runs), _mb(runs), _times(runs)]
         gains = differences(runs, threshold)
         if runs is threshold or len(gains) < 2:
-            lines.append(f"{line} | |")
+            found.append([*cells, "", ""])
         else:
             better = sum(gain > 0 for gain in gains)
-            lines.append(f"{line} {mean_ci(gains, '+.2f')} | {better} of {len(gains)} seeds |")
-    return "\n".join(lines)
+            found.append([*cells, mean_ci(gains, "+.2f"), f"{better} of {len(gains)} seeds"])
+    return markdown(
+        f"gate | seeds | accuracy [%] | MB sent | times the data | minus {name} [points] "
+        "| better on",
+        found,
+    )
 
 
 def clients_table(rows: Sequence[Row], reference: Runs) -> str:
@@ -159,65 +133,6 @@ def clients_table(rows: Sequence[Row], reference: Runs) -> str:
     )
 
 
-def goal(rows: Sequence[Row], reference: Runs) -> str:
-    """Which settings send so many times fewer bytes, and what accuracy that cost."""
-    found = {}
-    for setting, runs in rows:
-        factor = factor_of(runs, reference)
-        paired = runs.keys() & reference.keys()
-        if setting.clients == 1 and factor >= GOAL_FACTOR and paired:
-            where = f" ({setting.part})" if setting.part.startswith("equal") else ""
-            found[setting.name + where] = (differences(runs, reference), factor)
-    lines = [f"At least {GOAL_FACTOR} times fewer bytes than vanilla, best first:", ""]
-    for name, (points, factor) in sorted(found.items(), key=lambda item: -mean(item[1][0])):
-        met = verdict(([-value for value in points], GOAL_POINTS))
-        spread = f"{mean_ci(points, '+.2f')} points (seeds in common: {len(points)})"
-        lines.append(f"- {name}: {factor:,.0f} times fewer, {spread}: {met}")
-    return "\n".join(lines) if found else f"No setting sends {GOAL_FACTOR} times fewer bytes."
-
-
-def draw(rows: Sequence[Row], path: Path) -> None:
-    """Accuracy over bytes: a line a kind of gate, a point a setting, mean and range of the seeds.
-
-    What a setting sent is the mean of its seeds: the range is of accuracies alone. Settings of
-    which a run diverged are left out: next to them the others would be one line. Null rows that
-    send samples are points, too; the others are named below.
-    """
-    families: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for setting, runs in rows:
-        if setting.clients > 1 or setting.part.startswith("equal bytes"):
-            continue
-        if any("diverged" in result for result in runs.values()):
-            continue
-        sent = mean(result["nbytes"] for result in runs.values())
-        seeds = families.setdefault(setting.family, {})
-        for seed, result in runs.items():
-            seeds.setdefault(str(seed), []).append((sent, result["accuracy"]))
-    histories = {
-        name: [
-            History({"nbytes": sent, "accuracy": accuracy} for sent, accuracy in sorted(points))
-            for points in seeds.values()
-        ]
-        for name, seeds in families.items()
-    }
-    figure = plots.new_figure(width=10, height=5)
-    ax = figure.subplots()
-    ax.set_xscale("log")
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    null = one_owner_rows(rows)
-    plots.accuracy_over_bytes(histories | null_histories(null), ax)
-    mark_null_rows(ax, null)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=144)
-
-
-def one_owner_rows(rows: Sequence[Row]) -> list[Row]:
-    """The null rows where one owner has everything."""
-    first, (setting, _) = next(iter(rows[0][1].values())), rows[0]
-    found = null_runs(first["data"]) if first["model"] == "mlp" else {}
-    return [(replace(setting, name=n), r) for n, r in found.items() if n not in (ALONE, WORST)]
-
-
 def _seeds(runs: Runs) -> str:
     """How many there are, and which of them diverged."""
     diverged = sum("diverged" in result for result in runs.values())
@@ -231,11 +146,9 @@ def _mb(runs: Runs) -> str:
 
 
 def _times(runs: Runs) -> str:
-    """The mean of the seeds, as a multiple of the compressed samples; unknown for other data."""
-    first = next(iter(runs.values()))
-    if first["data"] not in DATA:
-        return "not measured"
-    return times(mean(result["nbytes"] for result in runs.values()), first["data"])
+    """The mean of the seeds, as a multiple of the compressed samples."""
+    data = next(iter(runs.values()))["data"]
+    return times(mean(result["nbytes"] for result in runs.values()), data)
 
 
 def _shares(runs: Runs) -> str:

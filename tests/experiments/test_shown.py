@@ -48,12 +48,6 @@ def holds(name: str, blocks: Iterable[str]) -> bool:
     return not [block for block in blocks if block not in text]
 
 
-def async_vgg(data: str) -> bool:
-    task = async_states.Task(data, "vgg11")
-    rows = rows_of(task, async_states.whole_epochs(task), read(async_command.RESULTS))
-    return holds("async_states", [async_report.main_table(rows, rows[0][1])])
-
-
 def async_mnist() -> bool:
     rows = rows_of(MNIST, async_states.settings(MNIST), read(async_command.RESULTS))
     return async_report.PAGE.shows(async_report.report(rows))
@@ -105,8 +99,6 @@ def one_plot_tuned() -> bool:
 
 PRINTED: dict[str, Callable[[], bool]] = {
     "async_states": async_mnist,
-    "async_states, CIFAR-10": partial(async_vgg, "cifar10"),
-    "async_states, a tenth of CIFAR-10": partial(async_vgg, "cifar10_tenth"),
     "fedavg_results": averaging,
     "language": workers,
     **{f"language {part}": partial(text, part) for part in ("split", "finetune", "inversion")},
