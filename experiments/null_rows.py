@@ -10,11 +10,9 @@ bits, fewer of them), each owner alone, nothing at all. The sizes of the data st
 from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
-from experiments.runs import Row, add, read
-from fltoolkit import History
+from experiments.runs import add, read
 from fltoolkit.codecs import Codec, Pipeline, Quantize
 from fltoolkit.codecs.stage import Stage
 from fltoolkit_research.codecs import ContextEntropy
@@ -30,8 +28,6 @@ ALONE, WORST = "each owner alone, mean", "each owner alone, worst"
 UNTRAINED, COMMONEST = "nothing: untrained network", "nothing: commonest class"
 REQUIRED = frozenset({SEND, ONE_BIT, ALONE, WORST, UNTRAINED, COMMONEST})
 """What a table that compares methods on one task must show; `missing` says what it lacks."""
-DRAWN = (SEND, ONE_BIT, f"{ONE_BIT}, trained longer")
-"""What a figure of accuracy over bytes shows; `null_histories` makes it."""
 WITHOUT_OWNERS = frozenset({ALONE, WORST})
 """What a table with a single owner cannot show: its owner alone is the whole training set."""
 
@@ -89,43 +85,6 @@ def megabytes(nbytes: float, digits: int = 1) -> str:
     """
     size = nbytes / 1e6
     return f"{size:.2g}" if 0 < size < 0.95 else f"{size:,.{digits}f}"
-
-
-def null_histories(rows: Iterable[Row]) -> dict[str, list[History]]:
-    """What a figure of accuracy over bytes shows of the null rows: a point, with all seeds in it.
-
-    The data as they are, and in one bit per pixel; of the others the tables tell. Bytes are the
-    mean of the seeds.
-    """
-    found = {}
-    for setting, runs in rows:
-        sent = mean(run["nbytes"] for run in runs.values())
-        if setting.name in DRAWN:
-            found[setting.name] = [
-                History([{"nbytes": sent, "accuracy": run["accuracy"]}]) for run in runs.values()
-            ]
-    return found
-
-
-def mark_null_rows(ax: Any, rows: Iterable[Row]) -> None:
-    """Tell the null rows of a figure apart: black stars, and below it those without a byte."""
-    for interval in ax.collections:
-        if interval.get_label().removeprefix("_") in DRAWN:
-            interval.set_color("black")
-    for line in ax.lines:
-        if line.get_label() in DRAWN:
-            line.set(color="black", marker="*", markersize=11, zorder=4)
-    for text in ax.texts:
-        if text.get_text().startswith(SEND):
-            text.set_color("black")
-            text.arrow_patch.set_visible(False)
-    words = [
-        f"{setting.name}: {100 * mean(run['accuracy'] for run in runs.values()):.1f} %"
-        for setting, runs in rows
-        if not any(run["nbytes"] for run in runs.values())
-    ]
-    note = "Stars: the data sent once. For 0 bytes: " + "; ".join(words) + "."
-    ax.annotate(note, (0, -0.14), xycoords="axes fraction", fontsize=7, va="top")
 
 
 def measure(names: Iterable[str] = DATA) -> None:

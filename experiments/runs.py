@@ -245,33 +245,6 @@ def gain_words(found: Sequence[float], num_seeds: int, form: str = "+.2f") -> st
     return mean_ci(found, form) + some * (len(found) < num_seeds)
 
 
-def apart(old: Sequence[float], fresh: Sequence[float]) -> str:
-    """The difference of the means of as many values, with its 95 % interval: two-sample t.
-
-    >>> apart([1.0, 2.0, 3.0], [2.0, 3.0, 4.0])
-    '+1.00 [-1.27, +3.27]'
-    """
-    gain, num = mean(fresh) - mean(old), len(old)
-    half = t_quantile(2 * num - 1) * sqrt((variance(old) + variance(fresh)) / num)
-    return f"{gain:+.2f} [{gain - half:+.2f}, {gain + half:+.2f}]"
-
-
-def verdict(*goals: tuple[Sequence[float], float]) -> str:
-    """Whether differences stay below their limits: by their whole intervals, or by their means.
-
-    >>> verdict(([0.01, 0.02, 0.03], 0.05)), verdict(([0.01, 0.02, 0.03], 0.04))
-    ('met', 'met in the mean alone')
-    >>> verdict(([0.01, 0.02, 0.03], 0.01)), verdict(([0.01, 0.02, 0.03], -0.01))
-    ('missed in the mean alone', 'missed')
-    """
-    found = [(interval(values), limit) for values, limit in goals]
-    if all(each.mean <= limit for each, limit in found):
-        sure, word = all(each.high <= limit for each, limit in found), "met"
-    else:
-        sure, word = any(each.low > limit for each, limit in found), "missed"
-    return word if sure else f"{word} in the mean alone"
-
-
 def nats_above(runs: Runs, reference: Runs) -> list[float]:
     """Nats above the reference, seed by seed."""
     return differences(runs, reference, "nats", 1.0)

@@ -2,7 +2,7 @@
 
     settings    what is sent in which codec, who has which samples, how they learn
     run         one training run
-    report      tables and figure
+    report      the tables
 
 The command is ``python -m experiments.fedavg_results``; what came out is in docs/fedavg_results.md.
 """

@@ -1,8 +1,8 @@
 """Federated averaging on MNIST: rounds to a goal, and accuracy against real bytes both ways.
 
     python -m experiments.fedavg_results                  # all settings; goes on where it was
-    python -m experiments.fedavg_results --only "seed 10" # settings whose table or name holds this
-    python -m experiments.fedavg_results --report         # tables and figure from what is there
+    python -m experiments.fedavg_results --only IID       # settings whose table or name holds this
+    python -m experiments.fedavg_results --report         # the tables from what is there
     python -m experiments.fedavg_results --write          # the same into docs/fedavg_results.md
     python -m experiments.fedavg_results --data digits --rounds 5 --out runs/digits.jsonl
 
@@ -12,13 +12,12 @@ runs in progress. What came out: docs/fedavg_results.md.
 
 from functools import partial
 
-from experiments.fedavg_results.report import PAGE, draw, report
+from experiments.fedavg_results.report import PAGE, report
 from experiments.fedavg_results.run import run
 from experiments.fedavg_results.settings import Task, settings
-from experiments.runs import DOCS, STORED, chosen, options, read, rows_of, seeds_and_workers, sweep
+from experiments.runs import STORED, chosen, options, read, rows_of, seeds_and_workers, sweep
 
 RESULTS = STORED / "fedavg.jsonl"
-FIGURE = DOCS / "images" / "fedavg_results.png"
 
 
 def main() -> None:
@@ -32,9 +31,7 @@ def main() -> None:
     task = Task(args.data, rounds=args.rounds)
     mine = chosen(settings(), args)
     if args.report or args.write:
-        rows = rows_of(task, mine, read(args.out))
-        PAGE.tell(report(rows), args)
-        draw(rows, FIGURE)
+        PAGE.tell(report(rows_of(task, mine, read(args.out))), args)
         return
     # all settings on one seed before the next seed: whenever it is stopped, rows can be compared
     turns = sorted((turn, n) for n, s in enumerate(mine) for turn, _ in enumerate(s.seeds))

@@ -1,30 +1,16 @@
-"""Tables and figure of the runs that are there: Markdown text and one PNG."""
+"""Tables of the runs that are there, as Markdown."""
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from statistics import mean
 
 from experiments.fedavg_results.null_rows import null_rows
-from experiments.fedavg_results.settings import BATCH_SIZE, COHORT, FLOAT32, LAST, Setting
-from experiments.null_rows import mark_null_rows, missing, null_histories, times
+from experiments.fedavg_results.settings import BATCH_SIZE, COHORT, LAST, Setting
 from experiments.null_rows import megabytes as as_megabytes
-from experiments.runs import (
-    Page,
-    Result,
-    Row,
-    Runs,
-    accuracies,
-    differences,
-    factor_of,
-    gain_of,
-    verdict,
-)
+from experiments.null_rows import missing, times
+from experiments.runs import Page, Result, Row, Runs, accuracies, factor_of, gain_of
 from experiments.tables import markdown
-from fltoolkit import History, plots
 from fltoolkit_research.intervals import mean_ci
 
-GOAL_FACTOR, GOAL_POINTS = 20, 0.3
-LEAST_DRAWN = 0.9
 PAGE = Page("fedavg_results", "<!-- what the report prints, from here -->", "<!-- to here -->")
 
 
@@ -39,7 +25,7 @@ def report(rows: Sequence[Row]) -> str:
         table = rounds_table(mine) if plain else bytes_table(mine, float32(rows, mine))
         blocks += [f"### {part}", table, beside(mine)]
     if confirmed := [row for row in rows if row[0].part == "IID"]:
-        blocks += ["\n".join(pairs(confirmed)), "### the goal", goal(confirmed)]
+        blocks += ["\n".join(pairs(confirmed))]
     return "\n\n".join([*blocks, effort(rows)])
 
 
@@ -65,7 +51,7 @@ def beside(rows: Sequence[Row]) -> str:
     """What a table does not show of the null rows, and why."""
     setting, runs = rows[0]
     if next(iter(runs.values()))["data"] != "mnist" or not shows_null_rows(setting):
-        return "(No null rows: one seed, for choosing. They are in the two tables of several.)"
+        return "(No null rows: one seed. They are in the two tables of several.)"
     lacking = missing({s.name for s, _ in null_rows(setting.split)})
     return f"Not measured yet: {', '.join(sorted(lacking))}." if lacking else ""
 
@@ -78,7 +64,7 @@ def shows_null_rows(setting: Setting) -> bool:
 def float32(rows: Sequence[Row], mine: Sequence[Row]) -> Runs:
     """The uncompressed runs that a table's rows are compared with: all else equal, same seeds."""
     like = mine[0][0]
-    same = ("split", "lr", "rounds", "model", "pixels")
+    same = ("split", "lr", "rounds", "model")
     found: Runs = {}
     for setting, runs in rows:
         if not setting.codecs and all(getattr(setting, s) == getattr(like, s) for s in same):
@@ -102,61 +88,44 @@ def rounds_table(rows: Sequence[Row]) -> str:
 
 def bytes_table(rows: Sequence[Row], reference: Runs) -> str:
     """Accuracy, what it is below float32 on the same seeds, bytes each way and to two goals."""
-    lines = [
-        "| setting | accuracy [%] | minus float32 [points] | MB up | MB down "
-        "| bits per value up, down | times the data | times fewer | MB to 90 % "
-        "| MB to 97 % | rounds to 97 % | seeds |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
 
     def megabytes(curve: list, n: int) -> float:
         return (curve[n][0] + curve[n][1]) / 1e6
 
-    for setting, runs in rows:
-        of = {seed: reference[seed] for seed in runs if seed in reference}
-        gains = gain_of(runs, of) if setting.codecs else ""
-        up, down = (
-            mean(run[key] for run in runs.values()) / 1e6 for key in ("nbytes_up", "nbytes_down")
-        )
-        lines.append(
-            f"| {setting.name} | {accuracies(runs)} | {gains} | "
-            f"{up:,.1f} | {down:,.1f} | {_bits(runs, 'nbytes_up')}, {_bits(runs, 'nbytes_down')} | "
-            f"{_times(runs)} | {factor_of(runs, of):.1f} | "
-            f"{_reached(runs, 0.9, megabytes, ',.1f')} | "
-            f"{_reached(runs, 0.97, megabytes, ',.1f')} | "
-            f"{_reached(runs, 0.97, lambda _, n: n + 1, '.0f')} | {_listed(runs)} |"
-        )
-    if shows_null_rows(rows[0][0]):
-        lines += [null_line(*row, reference) for row in null_rows(rows[0][0].split)]
-    return "\n".join(lines)
-
-
-def null_line(setting: Setting, runs: Runs, reference: Runs) -> str:
-    """A null row: what it sends is sent once, so there are no bytes to a goal on the way."""
-    up, down = (mean(r[key] for r in runs.values()) for key in ("nbytes_up", "nbytes_down"))
-    gains = gain_of(runs, reference)
-    return (
-        f"| **{setting.name}** | {accuracies(runs)} | {gains} | {as_megabytes(up)} | "
-        f"{as_megabytes(down)} |  | {times(up + down, 'mnist')} |  |  |  |  | {_listed(runs)} |"
-    )
-
-
-def goal(rows: Sequence[Row]) -> str:
-    """Which settings send so many times fewer bytes, both ways, and what accuracy that cost."""
-    reference = next((runs for setting, runs in rows if setting.name == FLOAT32), {})
     found = []
     for setting, runs in rows:
         of = {seed: reference[seed] for seed in runs if seed in reference}
-        if setting.codecs and of and (factor := factor_of(runs, of)) >= GOAL_FACTOR:
-            found.append((differences(runs, of), factor, setting.name))
-    if not found:
-        return f"No setting sends {GOAL_FACTOR} times fewer bytes."
-    lines = [f"At least {GOAL_FACTOR} times fewer bytes, up and down together, best first:"]
-    for points, factor, name in sorted(found, key=lambda each: -mean(each[0])):
-        met = verdict(([-value for value in points], GOAL_POINTS))
-        lost = f"{mean_ci(points, '+.2f')} points (seeds: {len(points)})"
-        lines.append(f"- {name}: {factor:.1f} times fewer, {lost}: {met}")
-    return "\n".join(lines)
+        up, down = (
+            mean(run[key] for run in runs.values()) / 1e6 for key in ("nbytes_up", "nbytes_down")
+        )
+        found.append(
+            [
+                *(setting.name, accuracies(runs), gain_of(runs, of) if setting.codecs else ""),
+                *(f"{up:,.1f}", f"{down:,.1f}"),
+                f"{_bits(runs, 'nbytes_up')}, {_bits(runs, 'nbytes_down')}",
+                *(_times(runs), f"{factor_of(runs, of):.1f}"),
+                *(_reached(runs, share, megabytes, ",.1f") for share in (0.9, 0.97)),
+                *(_reached(runs, 0.97, lambda _, n: n + 1, ".0f"), _listed(runs)),
+            ]
+        )
+    if shows_null_rows(rows[0][0]):
+        found += [null_line(*row, reference) for row in null_rows(rows[0][0].split)]
+    return markdown(
+        "setting | accuracy [%] | minus float32 [points] | MB up | MB down "
+        "| bits per value up, down | times the data | times fewer | MB to 90 % "
+        "| MB to 97 % | rounds to 97 % | seeds",
+        found,
+    )
+
+
+def null_line(setting: Setting, runs: Runs, reference: Runs) -> list[str]:
+    """A null row: what it sends is sent once, so there are no bytes to a goal on the way."""
+    up, down = (mean(r[key] for r in runs.values()) for key in ("nbytes_up", "nbytes_down"))
+    return [
+        *(f"**{setting.name}**", accuracies(runs), gain_of(runs, reference)),
+        *(as_megabytes(up), as_megabytes(down), "", times(up + down, "mnist")),
+        *("", "", "", "", _listed(runs)),
+    ]
 
 
 def effort(rows: Sequence[Row]) -> str:
@@ -167,37 +136,6 @@ def effort(rows: Sequence[Row]) -> str:
         f"{len(runs)} runs: {first['data']}, {first['clients']} clients, a tenth of them in a "
         f"round, batch {BATCH_SIZE}; accuracy on the test set, mean of the last {LAST} rounds."
     )
-
-
-def draw(rows: Sequence[Row], path: Path) -> None:
-    """Test accuracy over bytes in both directions, IID: a line a setting, mean of its seeds.
-
-    Null rows that send samples are points, since these are sent once; the others are named below.
-    """
-    histories = {}
-    for setting, runs in rows:
-        if setting.part != "IID":
-            continue
-        curves = [run["curve"] for run in runs.values()]
-        histories[setting.name] = [
-            History(
-                {"nbytes": up + down, "accuracy": accuracy}
-                for up, down, accuracy in curve
-                if accuracy >= LEAST_DRAWN
-            )
-            for curve in curves
-        ]
-    if not histories:
-        return
-    figure = plots.new_figure(width=10, height=5.5)
-    ax = figure.subplots()
-    ax.set_xscale("log")
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    null = null_rows("iid")
-    plots.accuracy_over_bytes(histories | null_histories(null), ax)
-    mark_null_rows(ax, null)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
 
 
 def _reached(runs: Runs, accuracy: float, what: Callable[[list, int], float], form: str) -> str:

@@ -1,32 +1,27 @@
 """One training run of a setting."""
 
 import time
-from dataclasses import replace
 from functools import lru_cache
 
-import torch
 from torch import nn
 
 from experiments.fedavg_results.settings import BATCH_SIZE, COHORT, LAST, Setting, Task
 from experiments.runs import Result
 from fltoolkit import Channel, Party, evaluate, fedavg, load
 from fltoolkit.data import Samples, partition_iid
-from fltoolkit.data.datasets import PIXEL_STATISTICS
-from fltoolkit.federated import Local, Server, mean_of_all, mean_of_senders
+from fltoolkit.federated import Local
 from fltoolkit.models import mcmahan_2nn, mcmahan_cnn, splitnn_mlp
 from fltoolkit_research.data import partition_shards
 
 
 def run(task: Task, setting: Setting, seed: int, device: str = "cpu") -> Result:
     """Train once; ``curve`` holds [bytes up, bytes down, accuracy] after each round."""
-    start, data = time.perf_counter(), dataset(task.data, setting.model, setting.pixels)
+    start, data = time.perf_counter(), dataset(task.data, setting.model)
     divide = {"iid": partition_iid, "shards": partition_shards}[setting.split]
     rows = divide(data.y_train, task.clients, seed=seed)
     clients = {f"client_{k}": (data.x_train[r], data.y_train[r]) for k, r in enumerate(rows)}
     model = network(task.data, setting.model, seed).to(device)
     server, channel = Party("server", model, loss_fn=nn.NLLLoss()), Channel(setting.codecs)
-    faster = setting.server_lr != 1
-    optimizer = torch.optim.SGD(model.parameters(), lr=setting.server_lr) if faster else None
     curve: list[tuple[int, int, float]] = []
     chosen = setting.all_settings(task)
     for record in fedavg(
@@ -36,7 +31,6 @@ def run(task: Task, setting: Setting, seed: int, device: str = "cpu") -> Result:
         rounds=chosen["rounds"],
         cohort=round(COHORT * task.clients),
         local=Local(batch_size=BATCH_SIZE, lr=setting.lr, epochs=setting.local_epochs),
-        server=Server(mean=mean_of_senders if setting.masked else mean_of_all, optimizer=optimizer),
         seed=seed,
     ):
         score = float(evaluate([server], data.x_test, data.y_test)["accuracy"])
@@ -53,15 +47,10 @@ def run(task: Task, setting: Setting, seed: int, device: str = "cpu") -> Result:
 
 
 @lru_cache(maxsize=1)
-def dataset(name: str, model: str, pixels: str) -> Samples:
+def dataset(name: str, model: str) -> Samples:
     """The data as a setting wants them."""
     data = load(name)
-    data = data if model == "cnn" and name != "digits" else data.flat()
-    if pixels == "standardized":
-        return data
-    (mean,), (deviation,) = PIXEL_STATISTICS[name]
-    x = {part: getattr(data, part) * deviation + mean for part in ("x_train", "x_test")}
-    return replace(data, **x)
+    return data if model == "cnn" and name != "digits" else data.flat()
 
 
 def network(data: str, model: str, seed: int) -> nn.Sequential:

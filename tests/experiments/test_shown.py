@@ -134,7 +134,7 @@ KEYED: dict[str, list[tuple[Any, Iterable[Any]]]] = {
     "links": [(None, links.settings())],
     "secrecy": [(task, secrecy.settings(task)) for task in secrecy.TASKS.values()],
 }
-IN_TWO_TABLES = {"async_states": 2, "fedavg_results": 4, "leakage": 1}  # so many settings
+IN_TWO_TABLES = {"async_states": 2, "leakage": 1}  # so many settings
 
 
 @pytest.mark.parametrize("name", KEYED)
