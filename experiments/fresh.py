@@ -10,12 +10,13 @@ by the operating system, and stored with the date and the names; names that have
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import partial
+from math import sqrt
 from pathlib import Path
-from statistics import mean
+from statistics import mean, variance
 
 from experiments.null_rows import ALONE, ONE_BIT, ONE_SUM, megabytes
 from experiments.pareto.report import SAME, ends_of, is_null, parts_of, read_kept
@@ -25,7 +26,6 @@ from experiments.runs import (
     Page,
     Runs,
     add,
-    apart,
     chosen,
     gain_of,
     jobs_of,
@@ -37,6 +37,7 @@ from experiments.runs import (
 )
 from experiments.strangers import Setting, measured
 from experiments.tables import markdown
+from fltoolkit.intervals import t_quantile
 from fltoolkit_research import Experiment, front, points
 from fltoolkit_research.intervals import interval
 
@@ -100,6 +101,17 @@ def again(data: str, part: str) -> dict[str, Runs]:
         if (run["data"], run["part"]) == (data, part):
             found.setdefault(run["name"], {})[run["seed"]] = run
     return {name: runs for name, runs in found.items() if len(runs) == NUM_SEEDS}
+
+
+def apart(old: Sequence[float], fresh: Sequence[float]) -> str:
+    """The difference of the means of as many values, with its 95 % interval: two-sample t.
+
+    >>> apart([1.0, 2.0, 3.0], [2.0, 3.0, 4.0])
+    '+1.00 [-1.27, +3.27]'
+    """
+    gain, num = mean(fresh) - mean(old), len(old)
+    half = t_quantile(2 * num - 1) * sqrt((variance(old) + variance(fresh)) / num)
+    return f"{gain:+.2f} [{gain - half:+.2f}, {gain + half:+.2f}]"
 
 
 def report() -> str:

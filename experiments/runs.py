@@ -12,14 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from math import sqrt
 from pathlib import Path
-from statistics import mean, variance
+from statistics import mean
 from typing import Any, NamedTuple
 
 import torch
 
-from fltoolkit.intervals import t_quantile
 from fltoolkit_research.intervals import interval, mean_ci, paired
 from fltoolkit_research.store import add_row as add
 from fltoolkit_research.store import read_rows as read
