@@ -20,11 +20,9 @@ from experiments.leakage.settings import (
     Task,
     settings,
 )
-from experiments.runs import Result, Row, Runs, differences, share_ci
+from experiments.runs import Result, Row, Runs, converged, differences, share_ci
 from experiments.tables import markdown
 from fltoolkit import plots
-from fltoolkit.plots.figures import keep_apart
-from fltoolkit.plots.style import COLORS
 from fltoolkit_research.intervals import mean_ci
 
 SHOWN = (
@@ -61,11 +59,8 @@ def rows_of(task: Task, results: Mapping[str, Result]) -> list[Row]:
     rows, seeds = [], sorted({run["seed"] for run in results.values()})
     for setting in settings():
         keys = {seed: setting.key(task, seed) for seed in seeds}
-        runs = {seed: results[key] for seed, key in keys.items() if key in results}
-        runs = {seed: run for seed, run in runs.items() if "diverged" not in run}
-        if runs:
-            rows.append((setting, runs))
-    return rows
+        rows.append((setting, {seed: results[k] for seed, k in keys.items() if k in results}))
+    return converged(rows)
 
 
 def up_table(rows: Sequence[Row]) -> str:
@@ -166,76 +161,29 @@ def effort(task: Task, rows: Sequence[Row], results: Mapping[str, Result]) -> st
 
 
 def draw(results: Mapping[str, Result], folder: Path) -> None:
-    """A figure for each data set: leakage against bytes, and what the attacker sees."""
+    """A figure for each data set: originals, and below them the attacker's guesses."""
     for task in TASKS.values():
-        rows = [row for row in rows_of(task, results) if row[0].part in (PRIOR, UP, DEFENCES)]
-        if len(rows) < 5:  # too few for a picture
+        runs = {
+            s.name: runs.get(0) for s, runs in rows_of(task, results) if s.part in (UP, DEFENCES)
+        }
+        found = {name: run for name in SHOWN if (run := runs.get(name)) and "shown" in run}
+        if not found:
             continue
-        figure = plots.new_figure(width=8, height=9.5)
-        scatter, pictures = figure.subfigures(2, 1, height_ratios=(1.25, 1))
-        _draw_points(scatter.subplots(), rows)
-        _draw_pictures(pictures, {setting.name: runs.get(0) for setting, runs in rows})
+        lines = {"originals": next(iter(found.values()))["originals"]}
+        lines |= {name: run["shown"] for name, run in found.items()}
+        figure = plots.new_figure(width=8, height=5)
+        axes = figure.subplots(len(lines), NUM_SHOWN)
+        for row, (name, encoded) in zip(axes, lines.items(), strict=True):
+            pixels = np.frombuffer(base64.b64decode(encoded), np.uint8).reshape(NUM_SHOWN, -1)
+            side = round(pixels.shape[1] ** 0.5)
+            for ax, image in zip(row, pixels, strict=True):
+                ax.imshow(image.reshape(side, side), cmap="gray_r", vmin=0, vmax=255)
+                ax.set(xticks=[], yticks=[])
+            words = name
+            if name != "originals":
+                words += f" ({found[name]['explained_variance']:.2f})"
+            row[0].set_ylabel(words, rotation=0, ha="right", va="center", fontsize=9)
         figure.savefig(folder / f"leakage_{task.data}.png", dpi=120)
-
-
-def _draw_points(ax: Any, rows: Sequence[Row]) -> None:
-    """Explained variance against bytes; the spread of the seeds as bars, accuracy in the name."""
-    looks = {UP: (COLORS[0], "o"), DEFENCES: (COLORS[1], "s")}
-    ends = []
-    for setting, runs in rows:
-        values = _column(runs, "explained_variance")
-        if setting.part == PRIOR:
-            ax.axhline(mean(values), color="#777777", linestyle=":", linewidth=1)
-            words = setting.name.removeprefix("no message: ").partition(" of ")[0]
-            ax.text(1600, mean(values), words, fontsize=8, ha="center", va="bottom")
-            continue
-        nbytes = mean(_column(runs, "nbytes_up"))
-        color, marker = looks[setting.part]
-        bars = [[mean(values) - min(values)], [max(values) - mean(values)]]
-        ax.errorbar(nbytes, mean(values), bars, color=color, marker=marker, capsize=3)
-        accuracy = 100 * mean(_column(runs, "accuracy"))
-        ends.append((nbytes, mean(values), f"{setting.name} ({accuracy:.0f} %)", color))
-    ax.set(xscale="log", xlabel="bytes per sample up (log)", xlim=(25, 30_000), ylim=(-0.02, 1.03))
-    ax.set_xticks([30, 100, 300, 1000, 3000], ["30", "100", "300", "1,000", "3,000"])
-    ax.minorticks_off()
-    ax.set_ylabel("explained variance of the images: 1 is all")
-    words = "codecs (circles) and defences (squares), accuracy in brackets; dotted: no message"
-    ax.set_title(words, fontsize=10)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(color="#dddddd", linewidth=0.8)
-    ax.set_axisbelow(True)
-    crowded = sorted((end for end in ends if end[0] > 2000), key=lambda end: end[1])
-    places = keep_apart([end[1] for end in crowded], 0.042)
-    for (x, y, words, color), place in zip(crowded, places, strict=True):
-        line = {"arrowstyle": "-", "color": color, "linewidth": 0.6}
-        ax.annotate(words, (x, y), (4200, place), color=color, va="center", arrowprops=line)
-    free = [end for end in ends if end[0] <= 2000]
-    for x, y, words, color in free:  # the upper one of two neighbours has its name above
-        above = any(
-            abs(np.log(x / u)) < 0.2 and 0 <= y - v < 0.08 for u, v, w, _ in free if w != words
-        )
-        place = (6, 4) if above else (6, -9)
-        ax.annotate(words, (x, y), place, textcoords="offset points", color=color, fontsize=8)
-
-
-def _draw_pictures(figure: Any, runs: Mapping[str, Result | None]) -> None:
-    """Originals, and below them the attacker's guesses."""
-    found = {name: run for name in SHOWN if (run := runs.get(name)) and "shown" in run}
-    if not found:
-        return
-    lines = {"originals": next(iter(found.values()))["originals"]}
-    lines |= {name: run["shown"] for name, run in found.items()}
-    axes = figure.subplots(len(lines), NUM_SHOWN)
-    for row, (name, encoded) in zip(axes, lines.items(), strict=True):
-        pixels = np.frombuffer(base64.b64decode(encoded), np.uint8).reshape(NUM_SHOWN, -1)
-        side = round(pixels.shape[1] ** 0.5)
-        for ax, image in zip(row, pixels, strict=True):
-            ax.imshow(image.reshape(side, side), cmap="gray_r", vmin=0, vmax=255)
-            ax.set(xticks=[], yticks=[])
-        words = name
-        if name != "originals":
-            words += f" ({found[name]['explained_variance']:.2f})"
-        row[0].set_ylabel(words, rotation=0, ha="right", va="center", fontsize=9)
 
 
 def _column(runs: Runs, key: str) -> list[Any]:
