@@ -28,7 +28,6 @@ from torch import Tensor, nn
 
 import fltoolkit as flt
 from experiments import runs
-from experiments.async_states import gates as own_gates
 from experiments.async_states import settings as async_states
 from experiments.async_states.__main__ import RESULTS as SILENCE
 from experiments.fedavg_results import null_rows as fedavg_null
@@ -236,7 +235,7 @@ def short(text: str) -> str:
             self.generic_visit(node)
             name = ast.unparse(node.func)
             ours = (codecs, more_codecs, gates, pooled, secrecy)
-            rooms = (*ours, own_gates, *pareto_report.MODULES)
+            rooms = (*ours, *pareto_report.MODULES)
             known = inspect.signature(next(getattr(r, name) for r in rooms if hasattr(r, name)))
             node.keywords = [
                 each

@@ -92,14 +92,13 @@ def _cells(setting: Setting, runs: Runs, reference: Runs) -> list[str]:
 def equal_table(rows: Sequence[Row]) -> str:
     """Accuracy at about the same bytes, and paired differences to the loss threshold.
 
-    Where its bytes differ between seeds by more than 2 %, `BangBang` stands for it: a loss
-    threshold that is moved so that it meets the budget.
+    Where its bytes differ between seeds by more than 2 %, `BudgetGate` stands for it.
     """
     of = {setting.family: runs for setting, runs in rows}
     name, threshold = "loss threshold", of.get("loss threshold", {})
     sizes = [result["nbytes"] for result in threshold.values()]
-    if "BangBang" in of and (not sizes or max(sizes) > 1.02 * min(sizes)):
-        name, threshold = "BangBang", of["BangBang"]
+    if "BudgetGate" in of and (not sizes or max(sizes) > 1.02 * min(sizes)):
+        name, threshold = "BudgetGate", of["BudgetGate"]
     found = []
     for setting, runs in rows:
         cells = [setting.name, _seeds(runs), accuracies(runs), _mb(runs), _times(runs)]

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 
-from experiments.async_states.gates import BangBang, LogSpaced
 from experiments.runs import digest
 from fltoolkit.codecs import Codec, Float8, Only, Pipeline, Quantize, TopK
 from fltoolkit.split import (
@@ -105,13 +104,9 @@ def whole_epochs(task: Task) -> Iterator[Setting]:
         yield setting("loss threshold", f"loss threshold {threshold}", LossGate(threshold))
     yield setting("periodic", "periodic 8", Periodic(8))
     yield setting("freeze", "freeze after 2", FreezeAfter(2))
-    yield setting("log-spaced", "log-spaced", LogSpaced())
     for factor in (100, 25):
-        nbytes, steps = task.dense_nbytes // factor, task.num_steps
-        gate = BudgetGate(nbytes, steps)
+        gate = BudgetGate(task.dense_nbytes // factor, task.num_steps)
         yield setting("BudgetGate", f"BudgetGate, 1/{factor}", gate)
-        bang = BangBang(nbytes, steps, every=25)
-        yield setting("BangBang", f"BangBang, 1/{factor}", bang)
 
 
 def few_bits(task: Task) -> Iterator[Setting]:
@@ -156,9 +151,7 @@ def equal_bytes(task: Task) -> Iterator[Setting]:
                 "loss threshold": LossGate(0.1),
                 "periodic": Periodic(5, every=782),
                 "freeze": FreezeAfter(4, every=1042),
-                "log-spaced": LogSpaced(every=670),
                 "BudgetGate": BudgetGate(large, steps),
-                "BangBang": BangBang(large, steps, every=25),
             },
         ),
         (
@@ -167,9 +160,7 @@ def equal_bytes(task: Task) -> Iterator[Setting]:
                 "loss threshold": LossGate(0.1, every=100),
                 "periodic": Periodic(43, every=24),
                 "freeze": FreezeAfter(1, every=333),
-                "log-spaced": LogSpaced(every=38),
                 "BudgetGate": BudgetGate(small, steps),
-                "BangBang": BangBang(small, steps, every=25),
             },
         ),
     ):

@@ -9,9 +9,7 @@ from typing import Any
 
 from experiments.replications.dgc import DGC
 from experiments.runs import digest
-from fltoolkit import pack
 from fltoolkit.codecs import Codec, ErrorFeedback, Pipeline, Quantize, TopK
-from fltoolkit.trees import Tree
 from fltoolkit_research.codecs import QSGD, STC, ContextEntropy, Difference
 
 BATCH_SIZE, COHORT = 10, 0.1  # B and C of the paper
@@ -59,36 +57,6 @@ class Setting:
         }
 
 
-class Once(Codec):
-    """A codec without memory in less time: what all clients are sent is encoded and decoded once.
-
-    The messages and what arrives are the codec's own. All links share one, so that it can tell.
-    """
-
-    def __init__(self, codec: Codec):
-        self.codec = codec
-        self.sent: tuple[bytes, bytes] = b"", b""  # the tree as it was, its message
-        self.came: tuple[bytes, Tree] = b"", {}
-
-    def encode(self, tree: Tree) -> bytes:
-        """The codec's message."""
-        if (plain := pack(tree)) != self.sent[0]:
-            self.sent = plain, self.codec.encode(tree)
-        return self.sent[1]
-
-    def decode(self, message: bytes) -> Tree:
-        """The codec's tree, in tensors that are nobody else's."""
-        if message != self.came[0]:
-            self.came = message, self.codec.decode(message)
-        return {name: tensor.clone() for name, tensor in self.came[1].items()}
-
-    def __deepcopy__(self, memo: dict) -> "Once":
-        return self
-
-    def __repr__(self) -> str:
-        return repr(self.codec)
-
-
 def small(*stages: Any) -> Pipeline:
     """These stages, and an entropy coder."""
     return Pipeline(*stages, ContextEntropy())
@@ -104,7 +72,7 @@ UP = {
 }
 """Codecs for updates. EF is error feedback; all but the 8-bit row are entropy-coded."""
 DOWN = {
-    "8 bits": Once(small(Quantize(8))),
+    "8 bits": small(Quantize(8)),
     "differences in 3 bits": Difference(small(Quantize(3))),
 }
 """Codecs for the model."""
