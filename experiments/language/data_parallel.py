@@ -98,7 +98,9 @@ TWO_BITS = both(Pipeline(LloydMax(2), ContextEntropy()))
 FOUR_BITS = both(Pipeline(Quantize(4)))
 NESTEROV = (0.7, 0.9)
 SPARSE = {"update": ErrorFeedback(Pipeline(TopK(0.02), LloydMax(2), ContextEntropy()), decay=0.95)}
-SPARSE_MUON = {"optimizer": "Muon", "codecs": SPARSE, "exchange": AllGather()}
+SPARSELY = {"codecs": SPARSE, "exchange": AllGather()}
+ALONE = {"method": "ddp", "exchange": AllGather(), "workers": 1}
+MUON = {"optimizer": "Muon", "codecs": TWO_BITS}
 SIGNS = both(Pipeline(Sign()))
 RANK_4 = both(Pipeline(PowerSGD(4), Quantize(8)))
 EIGHT_BITS = {"update": Pipeline(Quantize(8)), "model": Pipeline(Quantize(8))}
@@ -108,38 +110,23 @@ FOUR_BIT_FLOATS = {"update": Pipeline(Float8(3, 0))}
 
 
 def settings(task: Task) -> list[Setting]:
-    """All settings, the most telling first: a short night ends with a table of all kinds."""
-    methods = list(_methods())
-    return [
-        *methods[:4],
-        *_nulls(task),
-        *methods[4:],
-        *_by_role(),
-        *_more(),
-        *_ablations(),
-        *_no_server(),
-        *_longer(),
-        *_longest(),
-    ]
+    """All settings, in the order of the tables."""
+    parts = (_methods(), _nulls(task), _by_role(), _ablations(), _no_server(), _longer())
+    return [setting for part in (*parts, _longest()) for setting in part]
 
 
 def _methods() -> Iterator[Setting]:
     yield Setting("AdamW, every step, float32", "ddp")
     yield Setting("Muon, every step, float32", "ddp", "Muon")
     yield Setting("AdamW, every step, float32, half the rate", "ddp", lr=6e-3)
-    yield Setting("Muon, H = 5, 2 bits", optimizer="Muon", inner_steps=5, codecs=TWO_BITS)
-    yield Setting("Muon, H = 10, 2 bits", optimizer="Muon", inner_steps=10, codecs=TWO_BITS)
-    yield Setting("local AdamW, H = 10, mean, 4 bits", inner_steps=10, codecs=FOUR_BITS)
-    yield Setting(
-        "DiLoCo, H = 10, float32", inner_steps=10, outer=NESTEROV, claim="500 times less (H = 500)"
-    )
-    yield Setting(
-        "SparseLoCo, H = 10, top 2 %, 2 bits",
-        inner_steps=10,
-        codecs=SPARSE,
-        exchange=AllGather(),
-        claim="1 to 3 % of the values, in 2 bits",
-    )
+    for steps in (5, 10):
+        yield Setting(f"Muon, H = {steps}, 2 bits", inner_steps=steps, **MUON)
+    ten: dict[str, Any] = {"inner_steps": 10}
+    yield Setting("local AdamW, H = 10, mean, 4 bits", codecs=FOUR_BITS, **ten)
+    claim = "500 times less (H = 500)"
+    yield Setting("DiLoCo, H = 10, float32", outer=NESTEROV, claim=claim, **ten)
+    claim = "1 to 3 % of the values, in 2 bits"
+    yield Setting("SparseLoCo, H = 10, top 2 %, 2 bits", claim=claim, **SPARSELY, **ten)
     yield Setting(
         "Streaming DiLoCo, 2 x 5 steps, 4-bit floats",
         "streaming",
@@ -149,21 +136,11 @@ def _methods() -> Iterator[Setting]:
         outer=NESTEROV,
         claim="two orders of magnitude less bandwidth",
     )
-    yield Setting(
-        "FedAvg, local SGD, H = 10, float32",
-        optimizer="SGD",
-        inner_steps=10,
-        claim="10 to 100 times fewer rounds",
-    )
+    claim = "10 to 100 times fewer rounds"
+    yield Setting("FedAvg, local SGD, H = 10, float32", optimizer="SGD", claim=claim, **ten)
     yield Setting("signs, every step, AdamW", "ddp", codecs=SIGNS, claim="32 times (1 bit of 32)")
-    yield Setting(
-        "MuLoCo, H = 10, 2 bits",
-        optimizer="Muon",
-        inner_steps=10,
-        codecs=TWO_BITS,
-        outer=NESTEROV,
-        claim="8 times less than DiLoCo with AdamW",
-    )
+    claim = "8 times less than DiLoCo with AdamW"
+    yield Setting("MuLoCo, H = 10, 2 bits", outer=NESTEROV, claim=claim, **MUON, **ten)
     yield Setting("PowerSGD, rank 4, 8 bits, AdamW", "ddp", codecs=RANK_4)
     yield Setting("AdamW, every step, 4 bits", "ddp", codecs=FOUR_BITS)
     yield Setting(
@@ -175,86 +152,58 @@ def _methods() -> Iterator[Setting]:
         lr=2e-3,
         claim="several orders of magnitude",
     )
+    yield Setting("local AdamW, H = 10, mean, float32", **ten)
+    yield Setting("Muon, H = 20, 2 bits", inner_steps=20, **MUON)
+    yield Setting("Muon, H = 10, top 2 %, 2 bits", optimizer="Muon", **SPARSELY, **ten)
+    yield Setting("AdamW, every step, float32, ring", "ddp", exchange=Ring())
+    yield Setting("SGD, every step, float32", "ddp", "SGD")
 
 
 def _nulls(task: Task) -> Iterator[Setting]:
-    null = {"exchange": AllGather(), "workers": 1, "group": "null models"}
-    for optimizer in ("AdamW", "Muon"):
-        yield Setting(f"{optimizer}, one worker alone", "ddp", optimizer, **null)
-    for worker in range(1, task.workers):
+    null = {"group": "null models", **ALONE}
+    for worker in range(task.workers):
+        name = f"worker {worker + 1} alone" if worker else "one worker alone"
         for optimizer in ("AdamW", "Muon"):
-            name = f"{optimizer}, worker {worker + 1} alone"
-            yield Setting(name, "ddp", optimizer, worker=worker, **null)
-    yield Setting(
-        "AdamW, every step, 4 bits, 60 steps",
-        "ddp",
-        codecs=FOUR_BITS,
-        steps=60,
-        group="null models",
-    )
+            yield Setting(f"{optimizer}, {name}", optimizer=optimizer, worker=worker, **null)
+    short = {"codecs": FOUR_BITS, "steps": 60, "group": "null models"}
+    yield Setting("AdamW, every step, 4 bits, 60 steps", "ddp", **short)
+    yield Setting("AdamW, all tokens on one worker", lr=4e-3, whole_text=True, steps=2400, **null)
 
 
 def _by_role() -> Iterator[Setting]:
-    role = {"by_role": True, "group": "by speaking role"}
+    role: dict[str, Any] = {"by_role": True, "group": "by speaking role"}
+    four = {"inner_steps": 10, "codecs": FOUR_BITS}
     yield Setting("AdamW, every step, float32, by role", "ddp", **role)
-    yield Setting(
-        "local AdamW, H = 10, mean, 4 bits, by role", inner_steps=10, codecs=FOUR_BITS, **role
-    )
-    yield Setting(
-        "Muon, H = 5, 2 bits, by role", optimizer="Muon", inner_steps=5, codecs=TWO_BITS, **role
-    )
+    yield Setting("local AdamW, H = 10, mean, 4 bits, by role", **four, **role)
+    yield Setting("Muon, H = 5, 2 bits, by role", inner_steps=5, **MUON, **role)
     yield Setting("Muon, every step, float32, by role", "ddp", "Muon", **role)
-
-
-def _more() -> Iterator[Setting]:
-    yield Setting("local AdamW, H = 10, mean, float32", inner_steps=10)
-    yield Setting("Muon, H = 20, 2 bits", optimizer="Muon", inner_steps=20, codecs=TWO_BITS)
-    yield Setting("Muon, H = 10, top 2 %, 2 bits", inner_steps=10, **SPARSE_MUON)
-    yield Setting("AdamW, every step, float32, ring", "ddp", exchange=Ring())
-    yield Setting("SGD, every step, float32", "ddp", "SGD")
-    yield Setting(
-        "AdamW, all tokens on one worker",
-        "ddp",
-        lr=4e-3,
-        exchange=AllGather(),
-        workers=1,
-        whole_text=True,
-        steps=2400,
-        group="null models",
-    )
 
 
 def _ablations() -> Iterator[Setting]:
     """What costs how much: steps between messages, bits per value; a baseline of 16 bits."""
-    muon = {"optimizer": "Muon", "group": "ablations"}
-    yield Setting("Muon, H = 10, float32", inner_steps=10, **muon)
-    yield Setting("Muon, every step, 2 bits", "ddp", codecs=TWO_BITS, **muon)
-    yield Setting("AdamW, every step, bfloat16", "ddp", codecs=SIXTEEN_BITS, group="ablations")
+    group: dict[str, Any] = {"group": "ablations"}
+    yield Setting("Muon, H = 10, float32", optimizer="Muon", inner_steps=10, **group)
+    yield Setting("Muon, every step, 2 bits", "ddp", **MUON, **group)
+    yield Setting("AdamW, every step, bfloat16", "ddp", codecs=SIXTEEN_BITS, **group)
 
 
 def _no_server() -> Iterator[Setting]:
     """Workers whose weights differ between messages, and optimizers whose moments are averaged."""
     group: dict[str, Any] = {"group": "no server, and moments"}
-    yield Setting(
-        "NoLoCo, H = 10, pairs, float32",
-        "noloco",
-        inner_steps=10,
-        claim="significantly less communication overhead than DiLoCo",
-        **group,
-    )
-    yield Setting(
-        "DES-LOC, H = 10, moments every 30 and 60, float32",
-        inner_steps=10,
-        options={"moments": {"exp_avg": 3, "exp_avg_sq": 6}},
-        claim="170x less than DDP, 2x less than Local Adam",
-        **group,
-    )
-    yield Setting(
-        "Local Adam, H = 10, moments every 10, float32",
-        inner_steps=10,
-        options={"moments": {"exp_avg": 1, "exp_avg_sq": 1}},
-        **group,
-    )
+    ten = {"inner_steps": 10, **group}
+    claim = "significantly less communication overhead than DiLoCo"
+    yield Setting("NoLoCo, H = 10, pairs, float32", "noloco", claim=claim, **ten)
+    for name, first, second, claim in (
+        (
+            "DES-LOC, H = 10, moments every 30 and 60",
+            3,
+            6,
+            "170x less than DDP, 2x less than Local Adam",
+        ),
+        ("Local Adam, H = 10, moments every 10", 1, 1, ""),
+    ):
+        moments = {"moments": {"exp_avg": first, "exp_avg_sq": second}}
+        yield Setting(f"{name}, float32", options=moments, claim=claim, **ten)
     for fraction, words in ((0.005, "0.5 %"), (0.1, "10 %")):
         name = f"SPARTA, {words} of the values at every step, float32"
         yield Setting(name, "sparta", options={"fraction": fraction}, **group)
@@ -264,49 +213,34 @@ def _no_server() -> Iterator[Setting]:
 
 def _longer() -> Iterator[Setting]:
     """Those of the front, for `LONGER` steps, with the learning rates of the shorter runs."""
-    longer = {"steps": LONGER, "group": f"{LONGER:,} steps"}
+    longer: dict[str, Any] = {"steps": LONGER, "group": f"{LONGER:,} steps"}
     end = f", {LONGER:,} steps"
-    muon = {"optimizer": "Muon", "codecs": TWO_BITS, **longer}
     yield Setting(f"Muon, every step, float32{end}", "ddp", "Muon", **longer)
-    yield Setting(f"Muon, H = 10, 2 bits{end}", inner_steps=10, **muon)
+    yield Setting(f"Muon, H = 10, 2 bits{end}", inner_steps=10, **MUON, **longer)
     yield Setting(f"AdamW, every step, float32{end}", "ddp", **longer)
-    yield Setting(f"Muon, H = 5, 2 bits{end}", inner_steps=5, **muon)
-    yield Setting(f"AdamW, one worker alone{end}", "ddp", exchange=AllGather(), workers=1, **longer)
-    yield Setting(
-        f"Muon, one worker alone{end}", "ddp", "Muon", exchange=AllGather(), workers=1, **longer
-    )
+    yield Setting(f"Muon, H = 5, 2 bits{end}", inner_steps=5, **MUON, **longer)
+    for optimizer in ("AdamW", "Muon"):
+        name = f"{optimizer}, one worker alone{end}"
+        yield Setting(name, optimizer=optimizer, **ALONE, **longer)
 
 
 def _longest() -> Iterator[Setting]:
     """The way to a factor of a thousand: the longest runs, about five minutes each."""
-    longest = {"steps": LONGEST, "group": f"{LONGEST:,} steps"}
+    longest: dict[str, Any] = {"steps": LONGEST, "group": f"{LONGEST:,} steps"}
     end = f", {LONGEST:,} steps"
-    muon = {"optimizer": "Muon", "codecs": TWO_BITS, **longest}
+    ten, thirty = ({"inner_steps": steps, **longest} for steps in (10, 30))  # 30: 180 rounds
     yield Setting(f"Muon, every step, float32{end}", "ddp", "Muon", **longest)
-    yield Setting(f"Muon, H = 10, top 2 %, 2 bits{end}", inner_steps=10, **SPARSE_MUON, **longest)
+    yield Setting(f"Muon, H = 10, top 2 %, 2 bits{end}", optimizer="Muon", **SPARSELY, **ten)
     yield Setting(f"AdamW, every step, float32{end}", "ddp", **longest)
     for share, rate in (("half", 6e-3), ("a quarter of", 3e-3)):
         name = f"AdamW, every step, float32, {share} the rate{end}"
         yield Setting(name, "ddp", lr=rate, **longest)
-    yield Setting(f"Muon, H = 30, 2 bits{end}", inner_steps=30, **muon)
-    yield Setting(f"Muon, H = 65, 2 bits{end}", inner_steps=65, **muon)
-    alone = {"exchange": AllGather(), "workers": 1}
-    yield Setting(f"Muon, one worker alone{end}", "ddp", "Muon", **alone, **longest)
-    thirty = {"inner_steps": 30, **longest}  # the papers' own H; 180 rounds
+    for steps in (30, 65):
+        yield Setting(f"Muon, H = {steps}, 2 bits{end}", inner_steps=steps, **MUON, **longest)
+    yield Setting(f"Muon, one worker alone{end}", optimizer="Muon", **ALONE, **longest)
     yield Setting(f"DiLoCo, H = 30, float32{end}", outer=NESTEROV, **thirty)
-    yield Setting(
-        f"MuLoCo, H = 30, 2 bits{end}",
-        optimizer="Muon",
-        codecs=TWO_BITS,
-        outer=NESTEROV,
-        **thirty,
-    )
-    yield Setting(
-        f"SparseLoCo, H = 30, top 2 %, 2 bits{end}",
-        codecs=SPARSE,
-        exchange=AllGather(),
-        **thirty,
-    )
+    yield Setting(f"MuLoCo, H = 30, 2 bits{end}", outer=NESTEROV, **MUON, **thirty)
+    yield Setting(f"SparseLoCo, H = 30, top 2 %, 2 bits{end}", **SPARSELY, **thirty)
 
 
 # -------------------------------------------------------------------------------------- one run

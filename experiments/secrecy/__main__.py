@@ -4,7 +4,6 @@
     python -m experiments.secrecy --data digits    # a small data set, in a minute or two
     python -m experiments.secrecy --only "2 bits"  # settings whose name holds this
     python -m experiments.secrecy --attack         # what is reconstructed from what the server sees
-    python -m experiments.secrecy --intersection   # what finding shared samples costs
     python -m experiments.secrecy --noise          # accuracy over bytes over epsilon
     python -m experiments.secrecy --report         # the tables of what is there
 
@@ -21,7 +20,6 @@ import torch
 
 from experiments.runs import STORED, Result, fill, read, sweep
 from experiments.secrecy.attack import attack, before
-from experiments.secrecy.intersection import SIZES, intersection
 from experiments.secrecy.noise import NAMES, noise
 from experiments.secrecy.report import report
 from experiments.secrecy.run import run
@@ -38,7 +36,6 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", help="instead of each setting's own")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--attack", action="store_true", help="attacks instead of training")
-    parser.add_argument("--intersection", action="store_true", help="whom two owners share")
     parser.add_argument("--noise", action="store_true", help="accuracy, bytes and epsilon")
     parser.add_argument("--report", action="store_true", help="print the tables")
     args = parser.parse_args()
@@ -63,8 +60,6 @@ def special(args: argparse.Namespace) -> dict[str, Callable[[], Result]]:
             each[f"attack, {args.data}, {bits} bits"] = partial(attack, args.data, bits, 600, 200)
     elif args.noise:
         each = {f"noise, {name}": partial(noise, name) for name in NAMES}
-    elif args.intersection:
-        each = {f"intersection, {n} ids": partial(intersection, n) for n in SIZES}
     return {f"{k}, seed {n}": partial(f, n) for n in args.seeds or SEEDS for k, f in each.items()}
 
 

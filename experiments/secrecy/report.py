@@ -6,7 +6,6 @@ from statistics import mean
 from experiments.leakage.settings import CLASS_MEAN, NEAREST
 from experiments.runs import Result, Row, accuracies, rows_of
 from experiments.secrecy.attack import SEEN
-from experiments.secrecy.intersection import intersection_table
 from experiments.secrecy.noise import noise_table
 from experiments.secrecy.settings import TASKS, Setting, Task, settings
 from experiments.tables import markdown
@@ -25,8 +24,6 @@ def report(results: Mapping[str, Result]) -> str:
     attacks = [r for r in results.values() if r.get("what") in ("attack", "before")]
     if attacks:
         blocks += ["### What an attacker reconstructs", attack_table(attacks)]
-    if shared := [r for r in results.values() if r.get("what") == "intersection"]:
-        blocks += ["### Whom do both have?", intersection_table(shared)]
     if noisy := [r for r in results.values() if r.get("what") == "noise"]:
         blocks += ["### Accuracy, bytes and epsilon", noise_table(noisy)]
     return "\n\n".join(block for block in blocks if block) or "no runs yet"
