@@ -11,6 +11,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from experiments.fedavg_results.settings import BATCH_SIZE, SEEDS, Setting
@@ -95,19 +96,11 @@ def main() -> None:
         for e in experiments(split, args.seeds):
             if e.key not in there:
                 there.add(e.key)
-                result = thin(Result(e, *timed(e)))
+                start = perf_counter()
+                result = thin(Result(e, run(e), "", perf_counter() - start))
                 Store(args.out).add(result)
                 last = result.history[-1]
                 print(f"{e.name:40s} seed {e.seed} {last['accuracy']:.4f} {last['nbytes']:,} bytes")
-
-
-def timed(experiment: Experiment) -> tuple[Any, str, float]:
-    """The rest of a `Result`: records, no error, seconds."""
-    from time import perf_counter
-
-    start = perf_counter()
-    history = run(experiment)
-    return history, "", perf_counter() - start
 
 
 if __name__ == "__main__":

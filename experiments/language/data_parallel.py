@@ -247,6 +247,7 @@ def _longest() -> Iterator[Setting]:
 
 METHODS: dict[str, Callable[..., Iterator[dict[str, Any]]]] = {
     "ddp": ddp,
+    "demo": demo,
     "dion": dion,
     "diloco": diloco,
     "streaming": streaming_diloco,
@@ -335,38 +336,29 @@ def _records(
     momentum = {"momentum": None} if setting.method == "dion" else {}  # dion has its own
     muon = partial(muon_for, model, lr=setting.rate, **momentum)
     optimizer = make[setting.optimizer] if setting.optimizer in make else muon()
-    clip = None if setting.method in ("demo", "dion") else 1.0
-
-    def local(inner_steps: int) -> Local:
-        return Local(
-            task.batch_size,
-            optimizer=optimizer,
-            steps=inner_steps,
-            schedule=Cosine(steps),
-            clip_norm=clip,
-            keep_state=True,
-        )
-
-    fleet, exchange = Fleet(workers), setting.exchange
-    how: dict[str, Any] = {"local": local(1), "seed": seed}
-    if setting.method in ("ddp", "dion"):
-        each = {"steps": steps, "exchange": exchange, **setting.options}
-        yield from METHODS[setting.method](model, fleet, channel, **how, **each)
-        return
-    if setting.method == "demo":
-        yield from demo(model, fleet, channel, steps=steps, **how)
-        return
-    lr, momentum = setting.outer or (1.0, 0.0)
-    outer = torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum, nesterov=momentum > 0)
-    rounds = steps // setting.inner_steps
-    how |= {"rounds": rounds, "local": local(setting.inner_steps), **setting.options}
-    if setting.method in ("diloco", "streaming"):
-        how["outer"] = outer if setting.outer else None
+    local = Local(
+        task.batch_size,
+        optimizer=optimizer,
+        steps=setting.inner_steps,
+        schedule=Cosine(steps),
+        clip_norm=None if setting.method in ("demo", "dion") else 1.0,
+        keep_state=True,
+    )
+    how: dict[str, Any] = {"local": local, "seed": seed, **setting.options}
+    if setting.method in ("ddp", "demo", "dion"):
+        how["steps"] = steps
+    else:
+        how["rounds"] = steps // setting.inner_steps
     if setting.method == "streaming":
-        how["stream"] = Stream(2, exchange=exchange)
-    elif setting.method != "noloco":
-        how["exchange"] = exchange
-    train = des_loc if "moments" in setting.options else METHODS[setting.method]
-    if train is des_loc:  # it has no outer optimizer
-        del how["outer"]
-    yield from train(model, fleet, channel, **how)
+        how["stream"] = Stream(2, exchange=setting.exchange)
+    elif setting.method not in ("demo", "noloco"):
+        how["exchange"] = setting.exchange
+    train = METHODS[setting.method]
+    if "moments" in setting.options:
+        train = des_loc  # it has no outer optimizer
+    elif setting.method in ("diloco", "streaming"):
+        how["outer"] = None
+        if setting.outer:
+            lr, momentum = setting.outer
+            how["outer"] = torch.optim.SGD(model.parameters(), lr, momentum, nesterov=True)
+    yield from train(model, Fleet(workers), channel, **how)

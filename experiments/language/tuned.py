@@ -22,7 +22,7 @@ import torch
 
 from experiments.language import data_parallel as workers
 from experiments.language.command import page_of
-from experiments.language.data_parallel import NESTEROV, SPARSE, TWO_BITS, Setting, trained
+from experiments.language.data_parallel import NESTEROV, SPARSELY, TWO_BITS, Setting, trained
 from experiments.language.null_results import three_digits
 from experiments.language.task import Task, text_of
 from experiments.runs import (
@@ -126,8 +126,7 @@ def ten_million() -> Iterator[Method]:
     yield method(
         "MuLoCo, H = 30, 2 bits", rates, inner_steps=30, outer=NESTEROV, codecs=TWO_BITS, **muon
     )
-    sparse: dict[str, object] = {"codecs": SPARSE, "exchange": AllGather()}
-    yield method("SparseLoCo, H = 30, top 2 %, 2 bits", adamw, inner_steps=30, **sparse)
+    yield method("SparseLoCo, H = 30, top 2 %, 2 bits", adamw, inner_steps=30, **SPARSELY)
     yield method("Muon, H = 30, float32", rates, inner_steps=30, **muon)
     yield method("local AdamW, H = 30, float32", adamw, inner_steps=30)
     yield method("DiLoCo, H = 30, float32", inner_adamw, inner_steps=30, outer=NESTEROV)
