@@ -4,7 +4,6 @@
     python -m experiments.fedavg_results --only IID       # settings whose table or name holds this
     python -m experiments.fedavg_results --report         # the tables from what is there
     python -m experiments.fedavg_results --write          # the same into docs/fedavg_results.md
-    python -m experiments.fedavg_results --data digits --rounds 5 --out runs/digits.jsonl
 
 Each finished run is one line of JSON in ``--out`` and is not run again; Ctrl-C loses only the
 runs in progress. What came out: docs/fedavg_results.md.
@@ -24,11 +23,9 @@ def main() -> None:
     """The command line."""
     parser = options(__doc__, RESULTS)
     seeds_and_workers(parser)
-    parser.add_argument("--data", choices=["mnist", "digits"], default="mnist")
-    parser.add_argument("--rounds", type=int, help="at most so many, for a trial")
     parser.add_argument("--device", default="cpu", help="cpu, cuda, ...")
     args = parser.parse_args()
-    task = Task(args.data, rounds=args.rounds)
+    task = Task()
     mine = chosen(settings(), args)
     if args.report or args.write:
         PAGE.tell(report(rows_of(task, mine, read(args.out))), args)

@@ -6,7 +6,7 @@ from statistics import mean
 from experiments.fedavg_results.null_rows import null_rows
 from experiments.fedavg_results.settings import BATCH_SIZE, COHORT, LAST, Setting
 from experiments.null_rows import megabytes as as_megabytes
-from experiments.null_rows import missing, times
+from experiments.null_rows import times
 from experiments.runs import Page, Result, Row, Runs, accuracies, factor_of, gain_of
 from experiments.tables import markdown
 from fltoolkit_research.intervals import mean_ci
@@ -23,7 +23,7 @@ def report(rows: Sequence[Row]) -> str:
         mine = [row for row in rows if row[0].part == part]
         plain = all(not setting.codecs for setting, _ in mine)
         table = rounds_table(mine) if plain else bytes_table(mine, float32(rows, mine))
-        blocks += [f"### {part}", table, beside(mine)]
+        blocks += [f"### {part}", table]
     if confirmed := [row for row in rows if row[0].part == "IID"]:
         blocks += ["\n".join(pairs(confirmed))]
     return "\n\n".join([*blocks, effort(rows)])
@@ -45,20 +45,6 @@ def pairs(rows: Sequence[Row]) -> Iterator[str]:
         one, two = (found.get(f"{name} up, 8 bits down", {}) for name in names)
         if one and two:
             yield f"- {names[0]} in place of {names[1]}, IID: {gain_of(one, two)} points"
-
-
-def beside(rows: Sequence[Row]) -> str:
-    """What a table does not show of the null rows, and why."""
-    setting, runs = rows[0]
-    if next(iter(runs.values()))["data"] != "mnist" or not shows_null_rows(setting):
-        return "(No null rows: one seed. They are in the two tables of several.)"
-    lacking = missing({s.name for s, _ in null_rows(setting.split)})
-    return f"Not measured yet: {', '.join(sorted(lacking))}." if lacking else ""
-
-
-def shows_null_rows(setting: Setting) -> bool:
-    """Whether a setting's table is one of those of several seeds."""
-    return setting.part in ("IID", "two shards per client")
 
 
 def float32(rows: Sequence[Row], mine: Sequence[Row]) -> Runs:
@@ -108,8 +94,7 @@ def bytes_table(rows: Sequence[Row], reference: Runs) -> str:
                 *(_reached(runs, 0.97, lambda _, n: n + 1, ".0f"), _listed(runs)),
             ]
         )
-    if shows_null_rows(rows[0][0]):
-        found += [null_line(*row, reference) for row in null_rows(rows[0][0].split)]
+    found += [null_line(*row, reference) for row in null_rows(rows[0][0].split)]
     return markdown(
         "setting | accuracy [%] | minus float32 [points] | MB up | MB down "
         "| bits per value up, down | times the data | times fewer | MB to 90 % "

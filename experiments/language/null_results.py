@@ -13,7 +13,6 @@ PATH = Path(__file__).parents[1] / "results" / "language_null.jsonl"
 SEND, ALONE = "send the text", "owner alone"
 MEAN, WORST = "each owner alone, mean", "each owner alone, worst"
 COMMONEST, BEFORE = "nothing: how common each character is", "nothing: the model before"
-NOTHING = (BEFORE, COMMONEST)
 
 
 def rows(part: str, title: str) -> dict[str, Runs]:

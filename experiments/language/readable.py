@@ -1,14 +1,12 @@
 """Models that were trained longer, so that one can read what they write; notebook 11 loads them.
 
-    python -m experiments.language.readable           # all three: about 15 minutes of one core
-    python -m experiments.language.readable --only 2  # only those whose name holds this
+    python -m experiments.language.readable    # about 15 minutes of one core
 
 Each model is stored in fltoolkit_course/stored as one message: its weights in 8 bits, entropy
 coded, so it is the size of a picture. Beside them stands models.json: what each run sent, its loss
 before and after storing, its SHA-256 and the alphabet. Not here: reading them (course.stored).
 """
 
-import argparse
 import hashlib
 import json
 from pathlib import Path
@@ -61,18 +59,13 @@ def store(setting: Setting, folder: Path = FOLDER, task: Task = TASK) -> dict[st
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.language.readable")
-    parser.add_argument("--only", default="", help="settings whose name holds this")
-    args = parser.parse_args()
     torch.set_num_threads(1)
+    entries = {}
     for setting in RUNS:
-        if args.only in setting.name:
-            entry = store(setting)
-            path = FOLDER / LIST
-            entries = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-            text = json.dumps({**entries, setting.name: entry}, indent=1, sort_keys=True)
-            path.write_text(f"{text}\n", encoding="utf-8")
-            print(f"{setting.name}: {entry['nats']} nats, {entry['nats_as_stored']} as stored")
+        entries[setting.name] = entry = store(setting)
+        print(f"{setting.name}: {entry['nats']} nats, {entry['nats_as_stored']} as stored")
+    text = json.dumps(entries, indent=1, sort_keys=True)
+    (FOLDER / LIST).write_text(f"{text}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ import tarfile
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from io import BytesIO
-from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -148,5 +147,5 @@ def pixels(file: bytes) -> np.ndarray:
 def shares(num_samples: int, num_owners: int, seed: int) -> list[Tensor]:
     """Which samples each owner holds: equal shares of a random order."""
     order = torch.randperm(num_samples, generator=torch.Generator().manual_seed(seed))
-    ends = list(accumulate([num_samples // num_owners] * num_owners))
-    return [order[end - num_samples // num_owners : end] for end in ends]
+    size = num_samples // num_owners
+    return list(order[: size * num_owners].split(size))
