@@ -49,7 +49,6 @@ _COMPARISONS = """
   fltoolkit compare methods.jsonl --budget 1MB       and the accuracy within a megabyte
   fltoolkit compare methods.jsonl --against FedAvg   differences to this setting
   fltoolkit compare methods.jsonl --csv > methods.csv
-  fltoolkit compare methods.jsonl --latex            a tabular for a paper (package booktabs)
 """
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 
@@ -128,8 +127,7 @@ def compare_command(arguments: Sequence[str]) -> int:
         "sent, how many times the training samples (compressed without loss) that is, and a star\n"
         "for each setting on the Pareto front: better than all with fewer bytes, by more than\n"
         "noise. In brackets stand 95 % confidence intervals over the seeds, by Student's t;\n"
-        "differences are paired by seed. (*) needs a second seed to tell. Of another file of\n"
-        "results, such as experiments/results/newer.jsonl, the means of all numbers.",
+        "differences are paired by seed. (*) needs a second seed to tell.",
         _COMPARISONS,
     )
     _store_arguments(parser)
@@ -138,20 +136,10 @@ def compare_command(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--against", metavar="NAME", help="compare with this setting, not the cheaper front point"
     )
-    kinds = parser.add_mutually_exclusive_group()
-    kinds.add_argument("--csv", action="store_true", help="the table as CSV with plain numbers")
-    kinds.add_argument("--latex", action="store_true", help="the table as a LaTeX tabular")
+    parser.add_argument("--csv", action="store_true", help="the table as CSV with plain numbers")
     args = _parse(parser, arguments)
-    from fltoolkit_research.store import read_rows
-    from fltoolkit_research.tables import table_of_rows
-
-    rows = [row for row in read_rows(args.store).values() if "settings" not in row]
-    if rows:  # of one of the repository's experiments: each has a page of its own
-        print(table_of_rows([row for row in rows if args.only in str(row)]))
-        return 0
     how = {"target": args.target, "budget": args.budget, "against": args.against}
-    chosen = "csv" if args.csv else "latex" if args.latex else "markdown"
-    _print_tables(_results(args), chosen, **how)
+    _print_tables(_results(args), "csv" if args.csv else "markdown", **how)
     return 0
 
 
@@ -296,14 +284,14 @@ def _results(args: argparse.Namespace) -> list[Any]:
 
 
 def _print_tables(found: Sequence[Any], form: Any = "markdown", **how: Any) -> bool:
-    """A table for each task, in "markdown", "csv" or "latex"; then what failed, if anything."""
+    """A table for each task, in "markdown" or "csv"; then what failed, if anything."""
     from fltoolkit_research.analysis import by_task
     from fltoolkit_research.tables import data_nbytes, table
 
     tasks = by_task(found)
     for task, mine in tasks.items():
         if len(tasks) > 1 or form == "markdown":
-            print({"markdown": "", "csv": "# ", "latex": "% "}[form] + task)  # as a comment
+            print("# " * (form == "csv") + task)  # in CSV as a comment
         print(table(mine, **how, data_nbytes=data_nbytes, form=form).rstrip("\n"))
         if form == "markdown":
             print(_directions(mine), end="")

@@ -12,14 +12,13 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import (
-    FIRST_COMPLETED,
     BrokenExecutor,
     Executor,
     Future,
     ProcessPoolExecutor,
-    wait,
+    as_completed,
 )
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -47,8 +46,8 @@ def sweep(
 
     Each result is in the store as soon as its run ends, so an interrupted sweep goes on when it is
     called again. A new name of an experiment is stored, too. If a run raises an error, the error is
-    stored, and the other runs go on. If a worker process dies (killed, out of memory), the runs in
-    progress begin again, one at a time; one whose process dies again is stored as failed.
+    stored, and the other runs go on. If a worker process dies (killed, out of memory), the sweep
+    ends with a RuntimeError.
 
     Args:
         experiments: what to run.
@@ -93,7 +92,7 @@ def _trained(experiment: Experiment) -> Done:
 
 
 def _kept(experiment: Experiment, future: "Future[Done]") -> Result:
-    """The result of a run. Raises if a worker lacks a module: that is no failure of the run."""
+    """The result of a run. Raises if a worker died or lacks a module: no failure of the run."""
     try:
         found, error, seconds = future.result()
     except (ImportError, AttributeError, pickle.PicklingError) as mistake:
@@ -102,9 +101,11 @@ def _kept(experiment: Experiment, future: "Future[Done]") -> Result:
             "modules: define what is your own in a file, and set PYTHONPATH to its folder. This "
             "run is not stored"
         ) from mistake
-    except BrokenExecutor:
-        words = "its worker process died twice, once while it ran alone: is there enough memory?"
-        found, error, seconds = [], words, 0.0
+    except BrokenExecutor as mistake:
+        raise RuntimeError(
+            "a worker process died: was it killed, or is there too little memory? Runs that had "
+            "ended are stored; call sweep again to go on, with fewer workers"
+        ) from mistake
     return Result(experiment, History(found), error, seconds, fltoolkit.__version__)
 
 
@@ -121,10 +122,10 @@ def finished(
         jobs: its arguments; processes get them by pickle.
         workers: so many at a time; with 1 they run in this process.
     """
-    waiting = list(jobs)
     if workers < 1:
         raise ValueError(f"workers={workers}: must be at least 1")
-    if workers == 1:
+    waiting = list(jobs)
+    if workers == 1 or not waiting:
         for job in waiting:
             future: Future[Any] = Future()
             try:
@@ -133,43 +134,10 @@ def finished(
                 future.set_exception(error)
             yield job, future
         return
-    while waiting:  # until no process dies
-        with _processes(min(workers, len(waiting))) as processes:
-            lost = yield from _submitted(run, waiting, processes, workers)
-        for job in lost:  # one of these ended the process: now each gets its own
-            with _processes(1) as process:
-                future = process.submit(_unpacked, pickle.dumps((run, job)))
-                wait([future])
-                yield job, future
-
-
-def _submitted(
-    run: Callable[[Job], Any], waiting: list[Job], pool: Executor, workers: int
-) -> Generator[tuple[Job, "Future[Any]"], None, list[Job]]:
-    """Keep so many jobs running, and take them out of ``waiting``; returns those that are lost.
-
-    If the pool breaks, the function ends early, and what has not begun stays in ``waiting``.
-    """
-    running: dict[Future[Any], Job] = {}
-    lost: list[Job] = []
-    try:
-        while (running or waiting) and not lost:
-            while waiting and len(running) < workers:
-                job = waiting.pop(0)
-                try:
-                    running[pool.submit(_unpacked, pickle.dumps((run, job)))] = job
-                except BrokenExecutor:
-                    return [job, *running.values()]
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                job = running.pop(future)
-                if isinstance(future.exception(), BrokenExecutor):
-                    lost.append(job)
-                else:
-                    yield job, future
-        return [*lost, *running.values()] if lost else []
-    finally:
-        for future in running:
-            future.cancel()
+    with _processes(min(workers, len(waiting))) as pool:
+        running = {pool.submit(_unpacked, pickle.dumps((run, job))): job for job in waiting}
+        for future in as_completed(running):
+            yield running.pop(future), future
 
 
 def _unpacked(job: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""Tables of a sweep's results: Markdown, LaTeX and CSV.
+"""Tables of a sweep's results: Markdown and CSV.
 
 Here: a row for each setting, with 95 % intervals over the seeds, and how long the training samples
 are, for "times the data". Not here: the numbers (analysis), their intervals (intervals).
@@ -26,7 +26,7 @@ from fltoolkit_research.analysis import (
     value_within,
 )
 from fltoolkit_research.experiment import Experiment
-from fltoolkit_research.intervals import interval, mean_ci, paired
+from fltoolkit_research.intervals import interval, paired
 from fltoolkit_research.pooled.times import lossless_nbytes
 from fltoolkit_research.store import Result
 from fltoolkit_research.task import Source, samples, source_of
@@ -73,7 +73,7 @@ def table(
     budget: float | None = None,
     against: str | None = None,
     data_nbytes: DataNbytes | None = None,
-    form: Literal["markdown", "latex", "csv"] = "markdown",
+    form: Literal["markdown", "csv"] = "markdown",
 ) -> str:
     """A table with one row for each setting, few bytes first; the front has a star.
 
@@ -90,9 +90,8 @@ def table(
         data_nbytes: adds a column: the bytes sent, divided by what this function, such as
             `fltoolkit_research.data_nbytes`, gives for an experiment; "-" where it raises
             ValueError.
-        form: "markdown"; "latex", a ``tabular`` with the rules of the package booktabs; or "csv",
-            with plain numbers: bytes, the metric as it is in records, the ends of intervals not
-            cut, ``front`` as 1 or 0; what is not known is empty.
+        form: "markdown"; or "csv", with plain numbers: bytes, the metric as it is in records, the
+            ends of intervals not cut, ``front`` as 1 or 0; what is not known is empty.
 
     >>> from fltoolkit import History
     >>> from fltoolkit_research.experiment import Experiment
@@ -111,62 +110,20 @@ def table(
     | 4 bits | 87.60 [87.35, 87.85] |  | 400 B | 3 | * |
     | 8 bits | 89.63 [89.25, 90.01] | +2.03 [+1.89, +2.18] | 800 B | 3 | * |
     """
-    if form not in ("markdown", "latex", "csv"):
-        raise ValueError(f"form={form!r}: choose one of markdown, latex, csv")
+    if form not in ("markdown", "csv"):
+        raise ValueError(f"form={form!r}: choose markdown or csv")
     results = list(results)
     metric, rows = metric_of(result.experiment for result in results), compared(results, against)
     columns = _columns(groups(results), metric, target, budget, data_nbytes)
     if form == "csv":
         return _csv(metric, rows, columns)
     heads, lines = _cells(metric, rows, columns, f"minus {against or CHEAPER}")
-    return _latex(heads, lines) if form == "latex" else _markdown(heads, lines)
-
-
-def table_of_rows(rows: Iterable[Mapping[str, Any]]) -> str:
-    """A table of any rows of a file of results, for a look; rows that differ in the seed are one.
-
-    Bytes, and numbers with many digits, are measured: they stand as means with 95 % intervals. All
-    else says what a row is of, if it is short and not the same in all rows.
-
-    >>> rows = [{"name": "8 bits", "seed": seed, "nats": 2.00001 + seed / 10} for seed in (0, 1)]
-    >>> print(table_of_rows([*rows, {"name": "4 bits", "seed": 0, "nats": 3}]))
-    | name | seeds | nats |
-    |---|---|---|
-    | 8 bits | 2 | 2.05 [1.415, 2.685] |
-    | 4 bits | 1 | 3 |
-    """
-    rows = list(rows)
-    columns = {name: [row.get(name, "") for row in rows] for row in rows for name in row}
-    for left_out in ("key", "seed", "seconds"):
-        columns.pop(left_out, None)
-    measured, heads = [], []
-    for name, values in columns.items():
-        texts = {str(value) for value in values}
-        if any(isinstance(v, float) and len(str(v)) > 5 for v in values) or name[:6] == "nbytes":
-            measured.append(name)
-        elif len(texts) > 1 and not any(isinstance(v, list) or len(str(v)) > 500 for v in values):
-            heads.append(name)
-    found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        found.setdefault(tuple(str(row.get(name, "")) for name in heads), []).append(row)
-    lines = []
-    for cells, runs in found.items():
-        values = [[run[n] for run in runs if isinstance(run.get(n), int | float)] for n in measured]
-        means = [mean_ci(each, ".4g") for each in values]
-        lines.append([*(cell[:80] for cell in cells), str(len(runs)), *means])
-    return _markdown([*heads, "seeds", *measured], lines)
+    return _markdown(heads, lines)
 
 
 def _markdown(heads: list[str], rows: list[list[str]]) -> str:
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
-
-
-def _latex(heads: list[str], rows: list[list[str]]) -> str:
-    lines = [r"\begin{tabular}{l" + "r" * (len(heads) - 2) + "c}", r"\toprule"]
-    lines += [" & ".join(map(_escaped, heads)) + r" \\", r"\midrule"]
-    lines += [" & ".join(map(_escaped, row)) + r" \\" for row in rows]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
 
 class _Column(NamedTuple):
@@ -308,16 +265,3 @@ def _nbytes(source: Source, num_samples: int | None, validation: float) -> int:
     if y.dim() > 1 and not y.is_floating_point():
         raise ValueError("its targets are sequences: windows of a text may overlap")
     return lossless_nbytes(x, y, sample=_SAMPLED)
-
-
-_LATEX = str.maketrans(
-    {each: f"\\{each}" for each in "&%$#_{}"}
-    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-)
-
-
-def _escaped(text: str) -> str:
-    """``text`` with LaTeX's special characters escaped; the star of the front becomes a symbol."""
-    if text in ("*", "(*)"):
-        return text.replace("*", r"$\star$")
-    return text.translate(_LATEX)

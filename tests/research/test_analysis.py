@@ -209,13 +209,3 @@ def test_csv_has_plain_numbers():
     assert float(rows[1]["difference"]) == pytest.approx(0.23)
     assert float(cheap["within_budget"]) == pytest.approx(0.7)
     assert rows[1]["within_budget"] == ""
-
-
-def test_latex_means_what_it_says():
-    text = table([*DEAR, made_up("50 %, a_b & {c}", 0, (9000, 0.1), rounds=8)], form="latex")
-    lines = text.splitlines()
-    assert lines[0] == r"\begin{tabular}{lrrrrc}"
-    minus = "minus the cheaper front point [points]"
-    assert lines[2] == rf"setting & accuracy [\%] & {minus} & sent & seeds & front \\"
-    assert lines[4] == r"dear & 93.00 [54.88, 100.00] &  & 2.0 kB & 2 & $\star$ \\"
-    assert lines[5].startswith(r"50 \%, a\_b \& \{c\} & 10.00 & -80.00 & 9.0 kB")

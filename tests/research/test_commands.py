@@ -187,11 +187,3 @@ def test_compare_says_how_many_times_the_data(tmp_path, capsys, monkeypatch):
     assert main([*compare, "--csv"]) == 0
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("windows()")]
     assert rows == ["windows(),0.9,,,57908.0,,1,,,,,,1"]
-
-
-def test_compare_shows_any_file_of_results(capsys):
-    stored = Path(__file__).parents[2] / "experiments" / "results" / "language_split.jsonl"
-    assert main(["compare", str(stored), "--only", "fewer bits"]) == 0
-    heads, _, *rows = capsys.readouterr().out.splitlines()
-    assert heads.startswith("| task | name | seeds | nats |")
-    assert [row for row in rows if row.startswith("| scratch | float32 | ")]

@@ -11,7 +11,6 @@ import time
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
@@ -79,24 +78,18 @@ def test_ctrl_c_leaves_what_is_finished(store, monkeypatch):
 
 
 MODULE = """
-import os
-from pathlib import Path
 from fltoolkit.codecs.stage import Stage
 
 
-class Deadly(Stage):
+class Own(Stage):
     def apply(self, parts):
-        once = Path(__file__).with_name("once")
-        if not once.exists():
-            once.touch()
-            os._exit(9)
         return parts
 
     def undo(self, parts):
         return parts
 
     def __repr__(self):
-        return "Deadly()"
+        return "Own()"
 """
 
 
@@ -157,15 +150,14 @@ def alive(cmdline):
 
 
 @pytest.mark.slow
-def test_worker_processes_one_of_which_is_killed(store, monkeypatch):
-    """They import the module of a codec of one's own by themselves."""
+def test_worker_processes_give_the_same_and_import_ones_own_modules(store, monkeypatch):
     folder = store.path.parent
     monkeypatch.syspath_prepend(folder)
-    (folder / "deadly_codec.py").write_text(MODULE)
-    codec = Pipeline(importlib.import_module("deadly_codec").Deadly())
-    deadly = Experiment("split", codecs={"gradients": codec}, **TINY)
-    found = quiet([PLANS[0], deadly], store, workers=2)
-    here = quiet([PLANS[0], deadly], Store(folder / "other.jsonl"))
+    (folder / "own_stage.py").write_text(MODULE)
+    codec = Pipeline(importlib.import_module("own_stage").Own())
+    plans = [PLANS[0], Experiment("split", codecs={"gradients": codec}, **TINY)]
+    found = quiet(plans, store, workers=2)
+    here = quiet(plans, Store(folder / "other.jsonl"))
     assert [r.history for r in found] == [r.history for r in here]
     assert [r.error for r in found] == ["", ""]
 
@@ -193,31 +185,20 @@ class Breaks(ThreadPoolExecutor):
         return future
 
 
-class Fragile(ThreadPoolExecutor):
-    """A pool that breaks when it is given an experiment that kills."""
+def test_when_a_worker_dies_the_sweep_ends_and_what_had_ended_is_kept(store, monkeypatch):
+    class Fragile(Breaks):
+        """A pool that breaks when it is given the last experiment."""
 
-    deaths: ClassVar[dict[int, int]] = {}  # by seed: so many times more
+        def submit(self, fn, /, *args, **kwargs):
+            last = args and pickle.loads(args[0])[1] == PLANS[-1]
+            return super().submit(fn) if last else ThreadPoolExecutor.submit(self, fn, *args)
 
-    def submit(self, fn, /, *args, **kwargs):
-        seed = pickle.loads(args[0])[1].seed if args else None
-        if self.deaths.get(seed, 0) == 0:
-            return super().submit(fn, *args, **kwargs)
-        self.deaths[seed] -= 1
-        future: Future = Future()
-        future.set_exception(BrokenExecutor("gone"))
-        return future
-
-
-def test_when_a_worker_dies_the_others_lose_nothing(store, monkeypatch):
-    """Seed 0 kills its worker once, seed 2 always; 0 and 1 run beside one another at first."""
-    pools = []
-    monkeypatch.setattr(Fragile, "deaths", {0: 1, 2: 99})
-    monkeypatch.setattr(sweeps, "_processes", lambda count: pools.append(count) or Fragile(count))
-    found = quiet(PLANS, store, workers=2)
-    assert [r.error[:30] for r in found] == ["", "", "its worker process died twice,", ""]
-    assert [len(r.history) for r in found] == [1, 1, 0, 1]
-    assert pools[0] == 2
-    assert Fragile.deaths == {0: 0, 2: 99 - 2}
+    broken = Fragile(BrokenExecutor("gone"))
+    monkeypatch.setattr(sweeps, "_processes", lambda count: broken)
+    monkeypatch.setattr(sweeps, "as_completed", lambda running: [*running])
+    with pytest.raises(RuntimeError, match=r"a worker process died.*call sweep again"):
+        quiet(PLANS, store, workers=2)
+    assert [r.experiment for r in store.results()] == PLANS[:-1]
 
 
 def test_workers_that_cannot_start_are_no_failure_of_the_experiments(store, monkeypatch):
