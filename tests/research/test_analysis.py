@@ -19,8 +19,6 @@ from fltoolkit_research import (
     groups,
     metric_of,
     points,
-    seconds_on,
-    sizes_of,
     table,
     value_within,
 )
@@ -137,10 +135,6 @@ def test_targets_and_budgets():
     assert value_within(CHEAP[1].history, 1000) == 0.6  # the last, not the best
 
 
-def test_time_on_a_link():
-    assert seconds_on({"nbytes": 1000, "num_waits": 4}, rate=500, latency=0.5) == 4.0
-
-
 def test_the_table():
     lines = table(ALL, target=0.75, budget=250).splitlines()
     assert lines[0].count("|") == lines[2].count("|") == 9
@@ -153,11 +147,6 @@ def test_the_table():
     assert "| 2.0 kB |  |" in lines[3]
     assert "never" in table(CHEAP, target=0.99)
     assert failures(ALL) == {"broken, seed 0": "ValueError: no"}
-
-
-def test_sizes_come_from_records():
-    (size,) = sizes_of(CHEAP[0].history[-1])
-    assert size == ("update", "up", 400, 200, 5)
 
 
 def falling(name, nbytes, error):

@@ -7,13 +7,10 @@ import torch
 from torch import nn
 
 from fltoolkit import Channel, fedavg
-from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize
 from fltoolkit.federated import Local
 from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.models import seeded
-from fltoolkit_research.codecs import Difference
 from fltoolkit_research.finetuning import FineTuned, FullChange, full, lora
-from fltoolkit_research.models import gpt
 
 
 def small() -> nn.Sequential:
@@ -146,18 +143,6 @@ def test_several_clients_at_once_learn_as_one_after_the_other():
             assert torch.allclose(tensor, other.delta[name], atol=1e-6), name
 
 
-def test_few_bits_need_no_first_model():
-    """All that travels begins at zero, so the first difference is as cheap as any other."""
-    x, y = samples()
-    codec = Pipeline(Quantize(4))
-    channel = Channel({"model": Difference(codec), "update": ErrorFeedback(codec)})
-    local = Local(batch_size=4, lr=0.1, steps=2)
-    list(fedavg(full(small()), {"ann": (x, y)}, channel, rounds=3, cohort=1, local=local))
-    downs = [t.nbytes for t in channel.transfers if t.kind == "model"]
-    assert len(set(downs)) == 1
-    assert downs[0] < channel.transfers[0].nbytes_dense
-
-
 def test_tied_weights_stay_tied():
     with seeded(0):
         table, head = nn.Embedding(5, 4), nn.Linear(4, 5, bias=False)
@@ -170,21 +155,6 @@ def test_tied_weights_stay_tied():
     merged = tuned.merged()
     assert torch.equal(merged["0.weight"], merged["1.weight"])
     assert torch.allclose(tuned(tokens), merged["0.weight"][tokens] @ merged["0.weight"].t())
-
-
-def test_buffers_of_the_model_travel_as_ever():
-    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
-    tuned = lora(model, 1, seed=0)
-    assert "base.1.running_mean" in tuned.state_dict()
-    assert "base.0.weight" not in tuned.state_dict()
-    assert tuned.merged().keys() == model.state_dict().keys()
-
-
-def test_a_transformer_and_the_sizes_of_its_changes():
-    model = gpt(65, seed=0)
-    blocks = lora(model, 8, where=lambda name: name.split(".")[0] in ("1", "2"), seed=0)
-    assert sum(p.numel() for p in blocks.parameters()) == 16_384
-    assert sum(p.numel() for p in full(model).parameters()) == 111_425
 
 
 @pytest.mark.parametrize(

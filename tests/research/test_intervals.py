@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fltoolkit.intervals import t_quantile
-from fltoolkit_research.intervals import holm, interval, mean_ci, paired
+from fltoolkit_research.intervals import holm, interval, mean_ci
 
 
 @pytest.mark.later
@@ -35,16 +35,6 @@ def test_one_value_says_nothing_about_noise():
 def test_what_is_not_finite_has_no_interval(strange):
     with pytest.raises(ValueError, match="only finite numbers have an interval"):
         interval([1.0, strange])
-
-
-def test_no_values_have_no_mean():
-    with pytest.raises(ValueError, match="a mean needs at least one"):
-        interval([])
-
-
-def test_pairs_are_of_shared_seeds_only():
-    assert paired({2: 5.0, 1: 3.0, 7: 0.0}, {1: 1.0, 2: 1.0, 8: 0.0}) == [2.0, 4.0]
-    assert paired({1: 1.0}, {2: 1.0}) == []
 
 
 def test_holm_keeps_its_promise_over_a_whole_table():

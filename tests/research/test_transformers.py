@@ -1,6 +1,5 @@
 """Transformers cut between their blocks: as the unsplit network, and each way to send by hand."""
 
-import copy
 import itertools
 
 import pytest
@@ -8,7 +7,6 @@ import torch
 from core.split.networks import assert_equal_weights, unsplit
 from torch import nn
 
-from experiments.replications.lowrank import Subspace
 from fltoolkit import Batches, Channel, Party
 from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit.split import AlwaysA, Upload, train_async, train_split
@@ -94,29 +92,3 @@ def test_differences_are_aq_sgd():
     parties, channel = parties_of(network(), "plain"), Channel({"activations": quantize})
     plain = train_async(*parties, data(), channel, gate=AlwaysA(), num_epochs=3)
     assert losses != pytest.approx([r["loss"] for r in plain], abs=1e-3)
-
-
-class Projection(nn.Module):
-    """A fixed layer h U U^T."""
-
-    def __init__(self, basis: torch.Tensor):
-        super().__init__()
-        self.register_buffer("basis", basis)
-
-    def forward(self, h: torch.Tensor) -> torch.Tensor:
-        return h @ self.basis @ self.basis.t()
-
-
-def test_a_subspace_both_ways_trains_the_network_with_a_projection_at_its_cut():
-    codec = Pipeline(Subspace(4))
-    basis = Subspace(4).apply({"h": torch.eye(16)})["h"]
-    model = network()
-    with_layer = nn.Sequential(*model[:2], Projection(basis), *copy.deepcopy(model)[2:])
-    with_layer = copy.deepcopy(with_layer)
-    expected = alone(with_layer)
-    channel = Channel({"activations": codec, "gradients": codec})
-    records = train_split(parties_of(model, "plain"), data().epochs(2), channel)
-    assert [r["loss"] for r in records] == pytest.approx(expected, abs=1e-4)
-    plain = Channel()
-    list(train_split(parties_of(network(), "plain"), data().epochs(2), plain))
-    assert 3.5 < plain.nbytes() / channel.nbytes() < 4

@@ -82,15 +82,6 @@ def test_listening_changes_nothing_and_hears_what_arrived():
     assert listener.heard[0][:4] == (1, "alice", "bob", "activations")
 
 
-def test_nopeek_lowers_distance_correlation():
-    correlations = []
-    for weight in (0.0, 20.0):
-        parties = two_parties(NoPeek, weight=weight)
-        trained(parties, Channel(), epochs=20)
-        correlations.append(distance_correlation(X, parties[0].module(X).detach()))
-    assert correlations[1] < correlations[0] - 0.2
-
-
 def test_what_was_heard_stays_as_it_was():
     listener = Listener(kinds=["activations"])
     got = listener.send("alice", "bob", "activations", {"h": torch.ones(3)})["h"]
@@ -196,15 +187,6 @@ def test_the_rare_class_has_the_longer_gradients():
     g = (p - y)[:, None] * normal(8, seed=1)
     assert norm_aucs(g, y) == {0: 0.0, 1: 1.0}
     assert direction_aucs(g, y) == {0: 1.0, 1: 1.0}
-
-
-def test_the_mean_over_balanced_classes_says_nothing():
-    y = torch.arange(120) % 4
-    g = normal(120, 5) * (1 + y)[:, None]  # the length gives the class away
-    by_class = norm_aucs(g, y)
-    assert by_class[0] < 0.2
-    assert by_class[3] > 0.8
-    assert sum(by_class.values()) / 4 == pytest.approx(0.5)
 
 
 def test_directions():

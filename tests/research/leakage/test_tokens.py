@@ -61,21 +61,6 @@ def test_only_reach_finds_what_stands_at_the_neighbour():
     assert found[0] < 0.6 < 0.99 < found[1]
 
 
-@pytest.mark.slow
-def test_only_a_hidden_layer_finds_what_is_not_linear():
-    known, victims = windows(400), windows(50, seed=1)
-
-    def folded(tokens):  # 0 in the middle, 1 to 6 on both of its sides
-        number = tokens[..., None].float() * torch.where(tokens % 2 == 0, 1, -1)[..., None]
-        return torch.cat([number, number.square()], dim=2)[..., :1]
-
-    found = {}
-    for hidden in (0, 64):
-        decoder = train_token_decoder(folded(known), known, hidden=hidden, **HOW)
-        found[hidden] = share(decoder(folded(victims)), victims)
-    assert found[0] < 0.9 < found[64]
-
-
 def test_who_hears_only_noise_guesses_the_most_frequent_token():
     known, victims = windows(), windows(30, seed=1)
     decoder = train_token_decoder(
@@ -84,11 +69,6 @@ def test_who_hears_only_noise_guesses_the_most_frequent_token():
     null = unigram_guess(victims, known, num_tokens=TOKENS)
     assert 0.4 < null < 0.7
     assert abs(share(decoder(noise((30, PLACES, WIDTH), 4)), victims) - null) < 0.1
-
-
-def test_the_unigram_guess_by_hand():
-    known = torch.tensor([[1, 1, 2], [0, 1, 3]])
-    assert unigram_guess(torch.tensor([[1, 0], [1, 1]]), known, num_tokens=4) == 0.75
 
 
 def test_the_tokens_of_a_transformer_can_be_read_behind_its_first_block():

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from fltoolkit import Channel, Party, evaluate, load, splitnn_mlp
-from fltoolkit.codecs import Pipeline, Quantize
+from fltoolkit.codecs import Pipeline
 from fltoolkit.party import SGD
 from fltoolkit_research.pooled import at_random, lossless, pool
 
@@ -61,22 +61,6 @@ def test_the_receiver_has_exactly_the_samples_and_learns(digits):
     sent = zip(digits.x_train, digits.y_train.tolist(), strict=True)
     assert came == sorted([*row.tolist(), label] for row, label in sent)
     assert evaluate([server], digits.x_test, digits.y_test)["accuracy"] > 0.93
-
-
-@pytest.mark.later
-def test_what_a_codec_loses_is_lost(digits):
-    one_bit = {"samples": lossless(Quantize(1)), "labels": lossless()}
-    received = []
-
-    class Watch(Party):
-        def loss_and_grad(self, h, y):
-            received.append(h)
-            return super().loss_and_grad(h, y)
-
-    server = receiver()
-    watch = Watch("server", server.module, server.optimizer, server.loss_fn)
-    list(pool(shares(digits, 2), watch, Channel(one_bit), rounds=1, batch_size=64, seed=0))
-    assert len(torch.unique(torch.cat(received))) == 2
 
 
 def test_sorted_labels_cost_next_to_nothing(digits):
