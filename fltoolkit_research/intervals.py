@@ -41,8 +41,6 @@ def interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     >>> [round(end, 2) for end in interval([1.0, 2.0, 3.0])[:3]]
     [2.0, -0.48, 4.48]
     """
-    if not values:
-        raise ValueError("no values: a mean needs at least one")
     if strange := [value for value in values if not math.isfinite(value)]:
         raise ValueError(
             f"{strange[0]} is among the values: only finite numbers have an interval. Leave this "

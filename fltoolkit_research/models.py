@@ -39,8 +39,6 @@ def gpt(
     >>> model(torch.zeros(1, 5, dtype=torch.int64)).shape
     torch.Size([1, 65, 5])
     """
-    if width % num_heads:
-        raise ValueError(f"width={width}, num_heads={num_heads}: heads must divide the width")
     with seeded(seed):
         embedding = _Embedding(num_characters, context, width)
         blocks = [_Block(width, num_heads, num_layers) for _ in range(num_layers)]
@@ -178,14 +176,10 @@ def random_filters(
     Args:
         shape: channels, height and width of a picture.
         num_filters: there are 9 times as many features; F features are F (F + 1) / 2 products.
-        size: of a filter, odd; about a third of the picture's side.
+        size: of a filter; about a third of the picture's side.
         num_classes: of the linear layer, whose output becomes log-probabilities.
         seed: of filters, noise and the linear layer's first weights.
     """
-    if size % 2 == 0 or size < 1 or num_filters < 1:
-        raise ValueError(
-            f"size={size}, num_filters={num_filters}: size must be odd, and both at least 1"
-        )
     channels, num_features = shape[0], 9 * num_filters
     with seeded(seed):
         filters = _smooth(torch.randn(num_filters, channels, size, size))

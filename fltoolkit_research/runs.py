@@ -47,8 +47,6 @@ def spend(experiment: Experiment, nbytes: float) -> History:
     >>> len(history), history[-1]["nbytes"]
     (3, 983184)
     """
-    if not nbytes > 0:
-        raise ValueError(f"nbytes={nbytes}: the budget must be above 0")
     return History(takewhile(lambda r: int(r["nbytes"]) <= nbytes, records(experiment)))
 
 

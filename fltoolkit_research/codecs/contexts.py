@@ -19,9 +19,9 @@ layer has a structure that helps to predict its cells:
    columns are coded first. A cell of an odd column then has one more context: how many of its two
    neighbours are not 0.
 
-Distributions are not sent: both sides count the symbols that were coded so far. Each of the four
-steps is only used if it seems to save more than it costs. A decoder computes in whole numbers, or
-where rounding is the same everywhere, so that all machines decode the same bits.
+Distributions are not sent: both sides count the symbols that were coded so far. A step is only used
+if it seems to save more than it costs. Decoders compute in whole numbers, or where rounding is the
+same everywhere, so that all machines decode the same bits.
 
     varint      number of segments, then for each segment
     varint x 2  number of symbols (not sent for the last segment), width of the grid
@@ -453,11 +453,10 @@ class ContextEntropy(Entropy):
 
     A tensor is seen as a matrix: its rows are the first dimension, or the first two. Symbols that
     are independent of each other cost their entropy and a few bytes; with structure, as in updates
-    of dense layers, they cost much less. Indices are seen as a matrix of zeros and ones. An entry
-    that `BitPack` makes smaller is written as `BitPack` writes it. In messages of a quarter of a
-    megabyte and more, most symbols are coded in lanes: at most half a per cent longer, and decoded
-    faster. An update of McMahan's CNN took 75 % fewer bytes at 8 bits and 92 % at 4, and `Zstd` 44
-    and 72 % fewer in a seventh of the time (docs/codecs.md).
+    of dense layers, they cost much less (docs/codecs.md). Indices are seen as a matrix of zeros and
+    ones. An entry that `BitPack` makes smaller is written as `BitPack` writes it. In messages of a
+    quarter of a megabyte and more, most symbols are coded in lanes: at most half a per cent longer,
+    and decoded faster.
 
     >>> import torch
     >>> symbols = Symbols(torch.zeros(1000, dtype=torch.uint8), num_levels=8)

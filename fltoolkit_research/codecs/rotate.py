@@ -9,26 +9,24 @@ is an equally large error in x.
 
 **Which rotation.** The values are multiplied with random signs D and then with a Hadamard matrix H,
 whose entries are all 1/sqrt(n) or -1/sqrt(n), in n log n steps (`hadamard`). The matrix exists only
-for n = 2, 4, 8, 16, ... The papers pad with zeros, so that up to twice the values are sent. Here
-nothing is padded. Let m be the largest power of two up to n. Step 1 rotates the first m values.
-Step 2 rotates, with new signs, the last m values of the result:
+for powers of two. The papers pad with zeros, so that up to twice the values are sent. Here nothing
+is padded. Let m be the largest power of two up to n. Step 1 rotates the first m values. Step 2
+rotates, with new signs, the last m values of the result:
 
     x  [ ------ H D ------ ] [ as it is ]
        [ done ] [ ------ H D' --------- ]  y
 
-For n = m each step rotates all values: one step would not be enough, since of only two values a > b
-that are not zero it makes (a + b) and (a - b), with signs that depend on a only, so b would never
-arrive. The two pieces of y (final after the first step; final after the second) may differ in
-magnitude if the pieces of x do. So `DRIVE` and `EDEN` send one scale, 4 bytes, for each piece.
+For n = m one step would not be enough: of only two values a > b that are not zero it makes (a + b)
+and (a - b), with signs that depend on a only, so b would never arrive. The two pieces of y may
+differ in magnitude if those of x do. So `DRIVE` and `EDEN` send a scale, 4 bytes, for each piece.
 
 **What is sent.** The seed of the signs: 4 bytes for each message, under `SEED`. The signs of an
 entry are drawn from this seed and the entry's name.
 
 **The same on every machine.** Both ends of a `Difference` decode a message and must hold the same
-bits. A matrix kernel chooses its own order of addition, on which the last bits depend. So decoding
-only adds and subtracts pairs of values, in an order that is written here (`_hadamard_in_order`),
-and the levels of `EDEN` are rounded to six digits after the point. Encoding is done by the sender
-only, so its last bits may differ between machines.
+bits, but a matrix kernel chooses its own order of addition. So decoding only adds and subtracts
+pairs of values, in the order of `_hadamard_in_order`, and the levels of `EDEN` are rounded to six
+digits after the point. Only the sender encodes, so its last bits may differ between machines.
 
 Source: Suresh et al. 2017, arXiv 1611.00429, section 3 (signs and Hadamard, padded).
 """
@@ -208,10 +206,9 @@ class Rotate(_Rotating):
     """A random rotation of each tensor, for the quantizer that comes next; exact up to rounding.
 
     ``Pipeline(Rotate(), Quantize(4))`` helps if a few values are much larger than most, as in
-    updates, and if symbols are packed at a fixed width. Before an entropy coder it can do harm,
-    since a rotation destroys what makes symbols predictable. At one and two bits `DRIVE` and `EDEN`
-    lose much less: the levels of `Quantize` lie at the ends of the range, where rotated values are
-    rare. Stochastic rounding stays unbiased. A rotated number beyond float32 becomes its largest.
+    updates, and if symbols are packed at a fixed width; it destroys what an entropy coder needs. At
+    one and two bits `DRIVE` and `EDEN` lose much less. Stochastic rounding stays unbiased. A
+    rotated number beyond float32 becomes its largest.
 
     Source: Konečný et al. 2016, arXiv 1610.05492, "structured random rotations"; Suresh et al.
     2017, arXiv 1611.00429, section 3.
@@ -324,15 +321,14 @@ class EDEN(_Coded):
     """A few bits per value: the rotated tensor in the best levels for normal values, and a scale.
 
     Each value of a piece y of d rotated values is replaced by the nearest of `gaussian_levels`
-    times |y| / sqrt(d). Let c be these levels without this factor. Then C(y) = s c, where
+    times |y| / sqrt(d). With c, these levels without this factor, C(y) = s c, where
 
         s = |y|^2 / <y, c>  (``unbiased``), so that <C(y), y> = |y|^2 in every message, or
         s = <y, c> / |c|^2  (otherwise), which has the least error: for `ErrorFeedback`.
 
     If rotated values look normal, |C(x)-x|^2 is D / (1 - D) times |x|^2 for the first scale and D
     times |x|^2 for the second. Here D is the mean squared error of the levels on N(0, 1): 0.363,
-    0.117, 0.0345 and 0.0095 for 1 to 4 bits. With one bit, `EDEN` is `DRIVE`, and it is unbiased
-    where `DRIVE` is. `ContextEntropy` saves only a few per cent more.
+    0.117, 0.0345 and 0.0095 for 1 to 4 bits. With one bit, `EDEN` is `DRIVE`.
 
     Source: Vargaftik et al. 2022, arXiv 2108.08842.
     """

@@ -98,11 +98,6 @@ class Stream:
 
     def __post_init__(self) -> None:
         check_count("fragments", self.fragments)
-        if self.overlap < 0 or not 0 <= self.blend <= 1:
-            raise ValueError(
-                f"overlap={self.overlap}, blend={self.blend}: overlap is a number of rounds, 0 or "
-                "more, and blend a share, from 0 to 1"
-            )
 
 
 @dataclass

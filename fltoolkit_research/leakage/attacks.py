@@ -1,9 +1,8 @@
 """Attacks: how much of the inputs and labels the receiving party can reconstruct.
 
-Here: an attack that learns to reconstruct inputs from what crossed the cut, attacks on labels by
-their gradients, and two ways to collect what the attacker receives: a `Listener` on the channel,
-and `overhear`. Not here: distance correlation (dependence.py), defences (defence.py).
-Notebook 08 derives all attacks.
+Here: inputs reconstructed from what crossed the cut, labels guessed from gradients, and two ways to
+collect what the attacker receives. Not here: distance correlation (dependence.py), defences
+(defence.py). Notebook 08 derives all attacks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -88,9 +87,9 @@ def overhear(
 ) -> Overheard:
     """Send a trained party's activations of ``x`` through ``channel``, and keep what arrives.
 
-    The party works in evaluation mode and learns nothing. The mask is read from the message itself,
-    so a zero that was sent counts as sent. Codecs that draw random numbers continue from call to
-    call: pass the same channel for the attacker's own samples and for the victims' samples.
+    The party learns nothing. The mask is read from the message, so a zero that was sent counts.
+    Codecs that draw random numbers continue from call to call: pass the same channel for the
+    attacker's own samples and for the victims'.
     """
     if not len(x):
         raise ValueError("x is empty: pass the samples whose activations are to be sent")
@@ -134,15 +133,13 @@ def train_decoder(
 ) -> Decoder:
     """Learn to reconstruct inputs from what crossed: the learned inversion attack.
 
-    The attacker has auxiliary inputs x, which resemble the victims' inputs, and what crossed the
-    cut for each, because it can query the client's part of the network. It does not know the
-    weights.
+    The attacker has auxiliary inputs x, which resemble the victims', and what crossed for each,
+    because it can query the client's part of the network, whose weights it does not know.
 
     1. A fifth of the samples is kept for validation.
     2. A ridge regression maps h to x; its strength is chosen on the validation samples.
     3. A network with one hidden layer learns the difference that remains, from 0 on, by Adam
-       (lr=0.001); the weights of the best epoch on the validation samples are kept. An attacker who
-       receives only noise keeps the start: the mean input.
+       (lr=0.001); the weights of the best epoch are kept, of noise the start: the mean input.
 
     Source: the "inverse-network" (black-box setting) of He, Zhang and Lee 2019, *Model inversion
     attacks against collaborative inference*; the ridge regression is added here. If this attack
@@ -257,38 +254,24 @@ def norm_aucs(g: Float[Tensor, "samples ..."], y: Int[Tensor, " samples"]) -> di
     gradients are longest (Li et al. 2021, arXiv 2102.08504, section 3.2: the norm attack). With
     balanced classes the mean over the classes is always 0.5: look at the single classes.
 
-    Args:
-        g: gradients at the cut, one row for each sample, as `Listener.heard` has them. A mean loss
-            divides by the batch size: if batches differ in size, multiply each gradient by it.
-        y: the labels, which only the experimenter knows.
-
-    Returns:
-        {class: area under the ROC curve}, see `auc`.
+    ``g`` are gradients at the cut, one row for each sample, as `Listener.heard` has them; a mean
+    loss divides by the batch size, so multiply by it if batches differ in size.
     """
     length = rows_of("g", g).double().norm(dim=1)
-    return {label: auc(length, y == label) for label in _classes(y)}
+    return {label: auc(length, y == label) for label in y.unique().tolist()}
 
 
 def direction_aucs(g: Float[Tensor, "samples ..."], y: Int[Tensor, " samples"]) -> dict[int, float]:
     """For each class, the AUC of finding its samples by the direction of their gradients.
 
     The attacker knows the label of the first sample of the class, and scores every other sample by
-    its cosine with this one. If the top network is a single layer, the
-    gradient points away from the label's weights, so this attack finds nearly all labels.
+    its cosine with this one. Of a single layer on top it finds nearly all labels.
     Source: Li et al. 2021, arXiv 2102.08504, section 3.2 (the direction attack).
     """
     unit = nn.functional.normalize(rows_of("g", g).double(), dim=1)
     found = {}
-    for label in _classes(y):
-        known, *left = (y == label).nonzero()[:, 0].tolist()
-        if not left:
-            raise ValueError(f"class {label}: one sample is known, and no other is to be found")
+    for label in y.unique().tolist():
+        known = int((y == label).nonzero()[0])
         others = torch.arange(len(y)) != known
         found[label] = auc(unit[others] @ unit[known], y[others] == label)
     return found
-
-
-def _classes(y: Tensor) -> list[int]:
-    if len(classes := y.unique().tolist()) < 2:
-        raise ValueError(f"labels {classes}: pass samples of at least two classes")
-    return classes

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from fltoolkit.channel import Channel
-from fltoolkit.codecs.stage import check_number
 from fltoolkit.data.batches import Batches
 from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.party import Party
@@ -55,7 +54,14 @@ def pool(
 
     Raises ValueError for arguments that do not fit, before anything is sent.
     """
-    _check(owners, receiver, rounds, batch_size, steps_per_round)
+    if not owners or receiver.name in owners:
+        raise ValueError(
+            f"owners {sorted(owners)}, receiver {receiver.name!r}: give one owner or more, and a "
+            "receiver with another name"
+        )
+    for name, (x, y) in owners.items():
+        if len(x) != len(y) or not len(y):
+            raise ValueError(f"owner {name!r} has {len(x)} samples and {len(y)} labels, or none")
     yield CHECKED
 
     totals = channel.begin(set(owners), [receiver.module], sends_weights=send_back)
@@ -87,37 +93,7 @@ def by_class(y: Tensor) -> Tensor:
     return torch.arange(len(y))
 
 
-def _check(
-    owners: Mapping[str, Samples],
-    receiver: Party,
-    rounds: int,
-    batch_size: int,
-    steps_per_round: int | None,
-) -> None:
-    """Raise ValueError for arguments with which nothing can be trained."""
-    if not owners or receiver.name in owners:
-        raise ValueError(
-            f"owners {sorted(owners)}, receiver {receiver.name!r}: give one owner or more, and a "
-            "receiver with another name"
-        )
-    for name, (x, y) in owners.items():
-        if len(x) != len(y) or not len(y):
-            raise ValueError(
-                f"owner {name!r} has {len(x)} samples and {len(y)} labels: give as many labels as "
-                "samples, at least one; leave owners without samples out"
-            )
-    if receiver.optimizer is None or receiver.loss_fn is None:
-        raise ValueError(
-            f"receiver {receiver.name!r} needs an optimizer and a loss: it trains the network"
-        )
-    counts = {"rounds": rounds, "batch_size": batch_size, "steps_per_round": steps_per_round}
-    for what, value in counts.items():
-        if value is not None and value < 1:
-            raise ValueError(f"{what}={value}: must be at least 1")
-
-
 def at_random(x: Tensor, y: Tensor, count: int, *, seed: int) -> Samples:
     """``count`` of the samples, drawn without repetition: (x, y); all of them if fewer."""
-    check_number("count", count, 1)
     rows = np.random.default_rng(seed).permutation(len(y))[:count]
     return x[torch.from_numpy(rows)], y[torch.from_numpy(rows)]

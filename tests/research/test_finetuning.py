@@ -10,7 +10,7 @@ from fltoolkit import Channel, fedavg
 from fltoolkit.federated import Local
 from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.models import seeded
-from fltoolkit_research.finetuning import FineTuned, FullChange, full, lora
+from fltoolkit_research.finetuning import full, lora
 
 
 def small() -> nn.Sequential:
@@ -157,19 +157,6 @@ def test_tied_weights_stay_tied():
     assert torch.allclose(tuned(tokens), merged["0.weight"][tokens] @ merged["0.weight"].t())
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda m: full(m, where=lambda name: False), "no weight is to be changed"),
-        (lambda m: lora(m, 2, where=lambda name: name == "9.weight", seed=0), "no weight"),
-        (lambda m: lora(m, 7, seed=0), r"rank=7: must be 1 to 6 for a matrix \[8, 6\]"),
-        (lambda m: lora(m, 0, seed=0), "rank=0"),
-        (
-            lambda m: FineTuned(m, {"0.wait": FullChange(torch.zeros(1))}),
-            "no weight '0.wait'; it has 0.weight, 0.bias",
-        ),
-    ],
-)
-def test_mistakes_are_told(make, message):
-    with pytest.raises(ValueError, match=message):
-        make(small())
+def test_a_model_that_would_not_learn_is_refused():
+    with pytest.raises(ValueError, match="no weight is to be changed"):
+        lora(small(), 2, where=lambda name: name == "9.weight", seed=0)

@@ -63,8 +63,6 @@ def test_spend_gives_the_records_of_run_within_the_budget():
     assert list(spend(experiment, whole[1]["nbytes"])) == list(whole)[:2]
     assert list(spend(experiment, whole[1]["nbytes"] - 1)) == list(whole)[:1]
     assert list(spend(experiment, float("inf"))) == list(whole)
-    with pytest.raises(ValueError, match="nbytes=nan: the budget must be above 0"):
-        spend(experiment, float("nan"))
 
 
 CUT = {"activations_up", "gradients_down"}

