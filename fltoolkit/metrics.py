@@ -80,10 +80,6 @@ class Metric:
         """Whether ``value`` is as good as ``target``, or better."""
         return not self.better(target, value)
 
-    def best(self, values: "list[float]") -> float:
-        """The best of several values."""
-        return max(values) if self.higher_is_better else min(values)
-
     def __repr__(self) -> str:
         return self.name
 

@@ -4,7 +4,6 @@ from .analysis import by_task as by_task
 from .analysis import bytes_to_reach as bytes_to_reach
 from .analysis import failures as failures
 from .analysis import front as front
-from .analysis import front_within as front_within
 from .analysis import groups as groups
 from .analysis import metric_of as metric_of
 from .analysis import points as points

@@ -1,13 +1,11 @@
 """Results of a sweep: fronts, bytes to a target, the metric within a budget, time on a link.
 
 Here: numbers from `Result`s, by the metric of their experiments. Not here: their tables (tables),
-pictures (the room plots), searching for good settings (search). Notebook 07 uses these functions.
+pictures (the room plots). Notebook 07 uses these functions.
 """
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
 from statistics import mean
 from typing import NamedTuple
 
@@ -190,38 +188,6 @@ def _gained(point: Point, reference: Point, gains: Sequence[float], metric: Metr
     if len(gains) < 2:
         return metric.better(point.value, reference.value)
     return metric.better(mean(gains), 0.0)
-
-
-def front_within(
-    results: Iterable[Result], budgets: Sequence[float]
-) -> list[tuple[float, float, float, float]]:
-    """For each budget, the best method within it: the mean, and the ends of its 95 % interval.
-
-    Every evaluation within the budget counts, as if training had been stopped there. For each seed
-    the best is chosen on the test set, so the values are a little too good. With one seed, both
-    ends are the value itself. Budgets too small for one evaluation of each seed are left out.
-    """
-    results = list(results)
-    metric = metric_of(result.experiment for result in results)
-    reached: dict[int, list[tuple[int, float]]] = {}  # by seed: bytes and value of each evaluation
-    for runs in groups(results).values():
-        for run in runs:
-            rows = run.history.having(metric.name, "nbytes")
-            tests = [(int(row["nbytes"]), float(row[metric.name])) for row in rows]
-            tests = [test for test in tests if math.isfinite(test[1])]
-            reached.setdefault(run.experiment.seed, []).extend(tests)
-    seeds = []  # of each: bytes of its evaluations, and the best value up to each of them
-    for tests in map(sorted, reached.values()):
-        bests = accumulate((value for _, value in tests), lambda a, b: metric.best([a, b]))
-        seeds.append(([nbytes for nbytes, _ in tests], [*bests]))
-    found = []
-    for budget in sorted(budgets):
-        places = [bisect_right(nbytes, budget) for nbytes, _ in seeds]
-        if places and all(places):
-            best = interval([bests[k - 1] for k, (_, bests) in zip(places, seeds, strict=True)])
-            ends = (best.low, best.high) if best.known else (best.mean, best.mean)
-            found.append((budget, best.mean, *ends))
-    return found
 
 
 def bytes_to_reach(history: History, target: float, metric: Metric = ACCURACY) -> int | None:

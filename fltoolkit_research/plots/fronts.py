@@ -5,17 +5,13 @@ Here: matplotlib Axes from `Result`s, by the metric of their experiments. Not he
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogFormatter, LogLocator
-from numpy.typing import NDArray
 
 from fltoolkit.history import History, Record
 from fltoolkit.metrics import ACCURACY, Metric
@@ -26,8 +22,6 @@ from fltoolkit_research.analysis import (
     Point,
     Size,
     front,
-    front_within,
-    groups,
     metric_of,
     points,
     seconds_on,
@@ -49,8 +43,7 @@ SHAPES = {
 MARK_WORDS = {"o": "split", "D": "split, silent at times", "^": "SplitFed", "s": "federated"}
 MARK_WORDS |= {"X": "no training together", "P": "a protocol of one's own"}
 FILLED = "filled: better than all with fewer bytes"
-LINE_WORDS = "the best that any training had reached by then"
-INTERVALS = "bars, band: 95 % intervals of means"
+INTERVALS = "bars: 95 % intervals of means"
 GREY = "#b8b8b8"
 _FONT = 8.5  # the size of the names' letters, in points
 MOST_NAMES = 12
@@ -64,13 +57,13 @@ class PlainLog(LogFormatter):
         return f"{x:g}" if super().__call__(x, pos) else ""
 
 
-def limits(metric: Metric, found: Sequence[Point], ends: Sequence[float]) -> tuple[float, float]:
-    """The least and the largest value to show: all points, and ``ends`` beyond the best one."""
+def limits(metric: Metric, found: Sequence[Point]) -> tuple[float, float]:
+    """The least and the largest value to show: all points, and the bar of the best one."""
     low, high = min(p.value for p in found), max(p.value for p in found)
     if metric.higher_is_better:
-        high = max(high, *ends)
+        high = max(p.high for p in found)
     else:
-        low = min(low, *ends)
+        low = min(p.low for p in found)
     if metric.unit == "%":
         return max(low, 0.0) - 0.015, min(high, 1.0) + 0.008
     room = 0.05 * ((high - low) or abs(high) or 1.0)
@@ -88,9 +81,7 @@ def pareto(
     The axis of bytes is logarithmic; what sends nothing stands above a 0 at its left end. Named
     settings are coloured and have bars, the 95 % interval of their mean by Student's t, cut to the
     possible range; the others are grey. A mark is filled if it is on the front, beyond noise
-    (`fltoolkit_research.front`). The line is the best value that any setting had reached within so
-    many bytes, with its 95 % interval as a band (`fltoolkit_research.front_within`); it lies above
-    the points where runs had reached their value before their end.
+    (`fltoolkit_research.front`).
 
     Args:
         results: the results of a sweep, all on one task.
@@ -107,37 +98,21 @@ def pareto(
     ax.set_xscale("log")
     unit, size = byte_unit(max(point.nbytes for point in found))
     placed = with_places(found)
-    band = np.array(best_within(results, found)).T
-    if band.size:
-        band[0] = band[0].clip(min=placed[0].nbytes)
-        _draw_front(ax, band, metric, size)
     best = {point.name for point in front(found)}
     if names is None:
         names = {point.name for point in found if len(found) <= MOST_NAMES or point.name in best}
     for point in sorted(placed, key=lambda point: point.name in names):  # the named ones on top
         _mark(ax, point, metric, size, point.name in names, point.name in best)
-    ends = [each for p in found for each in (p.low, p.high)] + (
-        [*band[2].tolist(), *band[3].tolist()] if band.size else []
-    )
-    low, high = limits(metric, found, ends)
+    low, high = limits(metric, found)
     ax.set(xlabel=f"all bytes sent [{unit}], logarithmic", ylabel=metric.axis)
     ax.set_xlim(placed[0].nbytes / size / 1.5, placed[-1].nbytes / size * 1.5)
     _show_values(ax, metric, low, high)
     if not found[0].nbytes:
         _show_zero(ax, placed[0].nbytes / size)
-    _legend(ax, found, metric, names, line=bool(band.size))
+    _legend(ax, found, metric, names)
     tidy(ax)
-    line = [(nbytes, value) for nbytes, value, *_ in band.T]
-    _name(ax, placed, metric, names, size, line)
+    _name(ax, placed, metric, names, size)
     return describe(ax, _in_words(found, metric, best))
-
-
-def _draw_front(ax: Axes, band: NDArray[Any], metric: Metric, size: float) -> None:
-    """The best value within so many bytes as a line, its 95 % interval as a band."""
-    nbytes = band[0] / size
-    value, low, high = metric.scale * np.vectorize(metric.possible)(band[1:])
-    ax.fill_between(nbytes, low, high, step="post", color="#999999", alpha=0.3, linewidth=0)
-    ax.plot(nbytes, value, color="#777777", linewidth=1, drawstyle="steps-post")
 
 
 def _in_words(found: Sequence[Point], metric: Metric, best: Collection[str]) -> str:
@@ -207,10 +182,8 @@ def _mark(ax: Axes, point: Point, metric: Metric, size: float, named: bool, best
     )
 
 
-def _legend(
-    ax: Axes, found: Sequence[Point], metric: Metric, names: Collection[str], line: bool
-) -> None:
-    """A legend of the kinds that occur, always in the same order, and of line and intervals.
+def _legend(ax: Axes, found: Sequence[Point], metric: Metric, names: Collection[str]) -> None:
+    """A legend of the kinds that occur, always in the same order, and of the intervals.
 
     A kind has its colour if one of its points is named.
     """
@@ -221,25 +194,19 @@ def _legend(
         for kind, words in MARK_WORDS.items()
         if kind in colors
     ]
-    marks += [Line2D([], [], color="#777777", linewidth=1, label=LINE_WORDS)] if line else []
     if any(point.num_seeds > 1 for point in found):
-        marks.append(Patch(color="#999999", alpha=0.3, label=INTERVALS))
+        marks.append(Line2D([], [], marker="|", color="#777777", ls="none", label=INTERVALS))
     corner: Any = "lower right" if metric.higher_is_better else "upper right"
     ax.legend(handles=marks, loc=corner, frameon=False, title=FILLED)
 
 
 def _name(
-    ax: Axes,
-    found: Sequence[Point],
-    metric: Metric,
-    names: Collection[str],
-    size: float,
-    line: Sequence[tuple[float, float]],
+    ax: Axes, found: Sequence[Point], metric: Metric, names: Collection[str], size: float
 ) -> None:
     """Write each name beside its point, at the place where it hides least.
 
     Places further and further away are tried. A name that is far from its point, or closer to
-    another one, gets a thin line to it. Names should not cover ``line``, the line of the front.
+    another one, gets a thin line to it.
     """
     dot = ax.figure.dpi / 72  # the pixels in a point
     ax.figure.canvas.figure.draw_without_rendering()  # this computes the place of the axes
@@ -250,8 +217,6 @@ def _name(
 
     legend = next(each for each in ax.get_children() if isinstance(each, Legend))
     taken = [_extent(legend, dot)]
-    steps = [place(*each) for each in line]
-    taken += [(x, y - 2, after, y + 2) for (x, y), (after, _) in pairwise(steps)]
     at = {point.name: place(point.nbytes, point.value) for point in found}
     taken += [(x - 5, y - 5, x + 5, y + 5) for x, y in at.values()]
     named = sorted((p for p in found if p.name in names), key=lambda p: -p.nbytes)
@@ -278,18 +243,6 @@ def _name(
 def _extent(artist: Axes | Legend, dot: float) -> Bounds:
     left, low, right, high = (value / dot for value in artist.get_window_extent().extents)
     return left, low, right, high
-
-
-def best_within(
-    results: Sequence[Result], found: Sequence[Point]
-) -> list[tuple[float, float, float, float]]:
-    """`front_within` at each budget where it improves, to a little above the most bytes."""
-    name = metric_of(point.experiment for point in found).name
-    rows = [row for runs in groups(results).values() for run in runs for row in run.history]
-    budgets = {int(row["nbytes"]) for row in rows if name in row}
-    steps = front_within(results, [*budgets, 1.05 * max(p.nbytes for p in found)])
-    better = [now for before, now in pairwise(steps) if now[1:] != before[1:]]
-    return [*steps[:1], *better, *steps[-1:]]
 
 
 _THREE = (

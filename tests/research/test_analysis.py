@@ -15,7 +15,6 @@ from fltoolkit_research import (
     bytes_to_reach,
     failures,
     front,
-    front_within,
     groups,
     metric_of,
     points,
@@ -104,18 +103,6 @@ def test_nan_is_a_failure_and_no_number():
     runs = [*CHEAP, made_up("gone", 0, (50, 0.5), (60, float("nan")), rounds=9)]
     assert [p.name for p in points(runs)] == ["cheap"]
     assert failures(runs) == {"gone, seed 0": "accuracy is nan at the end: training diverged"}
-    assert len(front_within([*runs, made_up("x", 0, (20, float("nan")), (99, 0.6))], [40])) == 0
-
-
-def test_the_front_within_a_budget():
-    rows = front_within(ALL, [2500, 50, 100, 210, 5000])
-    assert [row[0] for row in rows] == [100, 210, 2500, 5000]  # 50 pays for nothing
-    assert rows[0][1:] == pytest.approx((0.6, 0.6 - 1.27062, 0.6 + 1.27062), rel=1e-4)
-    # seed 1 had 0.7 for 100 bytes; that it was worse later takes nothing away
-    assert rows[1][1] == pytest.approx(0.75)
-    assert rows[3][1] == pytest.approx(0.93)
-    alone = [front_within(ALL, [budget]) for budget in (100, 210, 2500, 5000)]
-    assert [row for (row,) in alone] == rows, "which other budgets are asked for changes nothing"
 
 
 def test_targets_and_budgets():
@@ -161,8 +148,6 @@ LESS_IS_BETTER = [falling("short", 10, 3.0), falling("bad", 20, 4.0), falling("l
 
 def test_where_less_is_better_the_front_goes_down():
     assert [p.name for p in front(points(LESS_IS_BETTER))] == ["short", "long"]
-    rows = [(10, 3.0, 3.0, 3.0), (25, 3.0, 3.0, 3.0), (30, 1.0, 1.0, 1.0)]
-    assert front_within(LESS_IS_BETTER, [10, 25, 30]) == rows
     lines = table(LESS_IS_BETTER, target=2.0, budget=20).splitlines()
     heads = "| setting | mean squared error | minus the cheaper front point | sent | seeds | bytes "
     assert lines[0].startswith(heads)

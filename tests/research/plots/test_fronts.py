@@ -16,11 +16,9 @@ from fltoolkit_research import plots as research_plots
 from fltoolkit_research.plots.fronts import (
     GREY,
     INTERVALS,
-    LINE_WORDS,
     MARK_WORDS,
     OTHER,
     SHAPES,
-    best_within,
     look,
 )
 
@@ -71,7 +69,7 @@ def test_the_legend_has_one_order(results):
     words = [text.get_text() for text in ax.get_legend().get_texts()]
     kinds = ["split", "split, silent at times", "SplitFed", "federated"]
     nulls = "no training together"
-    assert words == [*kinds, nulls, LINE_WORDS, INTERVALS]
+    assert words == [*kinds, nulls, INTERVALS]
     assert words == [text.get_text() for text in backwards.get_legend().get_texts()]
 
 
@@ -108,22 +106,6 @@ def test_pictures_say_their_numbers():
     ):
         with pytest.raises(ValueError, match=r"run a sweep|research\.run"):
             wrong()
-
-
-def test_the_best_so_far_uses_every_evaluation_and_agrees_with_the_table() -> None:
-    """At each evaluation of a run the line is at least as high, and each step is one of them."""
-    steps = best_within(ALL, points(ALL))
-    at = {int(row["nbytes"]) for r in ALL for row in r.history}
-    assert {int(nbytes) for nbytes, *_ in steps[:-1]} <= at
-    for seed in (0, 1):
-        runs = [r for r in ALL if r.experiment.seed == seed]
-        line = best_within(runs, points(runs))
-        for run in runs:
-            for row in run.history:
-                height = next(v for n, v, *_ in reversed(line) if n <= row["nbytes"])
-                assert height >= row["accuracy"]
-        reached = {row["accuracy"] for run in runs for row in run.history}
-        assert {value for _, value, *_ in line} <= reached
 
 
 NULLS = {"alone": 0}, {"alone": 0, "pooled": 500}
