@@ -161,31 +161,20 @@ class _Rounds:
                 f"be right: {error}. The sum of this round is lost"
             ) from error
 
-    def exchange_keys(self) -> dict[int, dict[int, tuple[bytes, bytes]]]:
-        """Round 1: what each client gets, the two public keys of each neighbour."""
+    def exchange_keys(self) -> dict[int, dict[int, bytes]]:
+        """Round 1: what each client gets, the public keys of each neighbour."""
         for u in self.left["keys"]:
             member = self.members.get(u)
-            message = {"keys": _rows([b"".join(member.advertise())])} if member else {}
+            message = {"keys": _rows([member.advertise()])} if member else {}
             came = self.channel.send(self.names[u], self.server, "keys", message)
             if self.aggregator:
                 with self.reading("keys", self.names[u]):
-                    self.aggregator.keys[u] = _two(_bytes(came["keys"], 2 * NBYTES_KEY, count=1)[0])
+                    (self.aggregator.keys[u],) = _bytes(came["keys"], 2 * NBYTES_KEY, count=1)
         self._check_left("keys", owners="keys")
-        got = {}
-        for u in self.left["keys"]:
-            message = {}
-            if self.aggregator:
-                rows = [b"".join(self.aggregator.keys[v]) for v in self._neighbours(u, "keys")]
-                message = {"who": _numbers(self._neighbours(u, "keys")), "keys": _rows(rows)}
-            came = self.channel.send(self.server, self.names[u], "keys", message)
-            if u in self.members:
-                with self.reading("keys", self.server):
-                    pairs = map(_two, _bytes(came["keys"], 2 * NBYTES_KEY))
-                    got[u] = dict(zip(came["who"].tolist(), pairs, strict=True))
-        return got
+        return self._passed_on("keys", "keys", 2 * NBYTES_KEY, lambda server, u, v: server.keys[v])
 
     def exchange_shares(
-        self, keys: Mapping[int, Mapping[int, tuple[bytes, bytes]]]
+        self, keys: Mapping[int, Mapping[int, bytes]]
     ) -> dict[int, dict[int, bytes]]:
         """Round 2: what each client gets, the sealed shares from each neighbour."""
         for u in self.left["shares"]:
@@ -199,17 +188,25 @@ class _Rounds:
                 for v, sealed in zip(receivers, rows, strict=True):
                     self.aggregator.sealed.setdefault(v, {})[u] = sealed
         self._check_left("shares", owners="shares")
+        return self._passed_on(
+            "shares", "sealed", NBYTES_SEALED, lambda server, u, v: server.sealed[u][v]
+        )
+
+    def _passed_on(
+        self, round_: str, name: str, nbytes: int, of: Callable[[Aggregator, int, int], bytes]
+    ) -> dict[int, dict[int, bytes]]:
+        """What each client gets by way of the server: ``of(server, client, neighbour)`` of each."""
         got = {}
-        for u in self.left["shares"]:
+        for u in self.left[round_]:
             message = {}
             if self.aggregator:
-                senders = self._neighbours(u, "shares")
-                rows = [self.aggregator.sealed[u][v] for v in senders]
-                message = {"who": _numbers(senders), "sealed": _rows(rows)}
-            came = self.channel.send(self.server, self.names[u], "shares", message)
+                senders = self._neighbours(u, round_)
+                rows = [of(self.aggregator, u, v) for v in senders]
+                message = {"who": _numbers(senders), name: _rows(rows)}
+            came = self.channel.send(self.server, self.names[u], round_, message)
             if u in self.members:
-                with self.reading("shares", self.server):
-                    rows = _bytes(came["sealed"], NBYTES_SEALED)
+                with self.reading(round_, self.server):
+                    rows = _bytes(came[name], nbytes)
                     got[u] = dict(zip(came["who"].tolist(), rows, strict=True))
         return got
 
@@ -473,10 +470,6 @@ def _check_vectors(vectors: Vectors, bits: int) -> None:
                 f"the vector of {name!r} holds {numbers.dtype} from {numbers.min(initial=0)} to "
                 f"{numbers.max(initial=0)}: give whole numbers from 0 to 2^{bits} - 1"
             )
-
-
-def _two(both: bytes) -> tuple[bytes, bytes]:
-    return both[:NBYTES_KEY], both[NBYTES_KEY:]
 
 
 def _numbers(clients: Sequence[int]) -> Tensor:

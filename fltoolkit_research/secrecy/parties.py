@@ -21,7 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from fltoolkit_research.secrecy.keys import Integers, KeyPair, Random, open_sealed, seal, stream
+from fltoolkit_research.secrecy.keys import (
+    NBYTES_KEY,
+    Integers,
+    KeyPair,
+    Random,
+    open_sealed,
+    seal,
+    stream,
+)
 from fltoolkit_research.secrecy.shamir import (
     NBYTES_SECRET,
     NBYTES_SHARE,
@@ -48,15 +56,15 @@ class Member:
         self._random = random
         self._envelope_key, self._mask_key = (KeyPair(random(32)) for _ in range(2))
         self._seed = random(NBYTES_SECRET)  # b_u
-        self._keys: dict[int, tuple[bytes, bytes]] = {}
+        self._keys: dict[int, bytes] = {}
         self._shares: dict[int, tuple[bytes, bytes]] = {}  # of each neighbour's two secrets
         self._answered: set[int] = set()  # clients of whose secrets it has given a share
 
-    def advertise(self) -> tuple[bytes, bytes]:
+    def advertise(self) -> bytes:
         """Round 1: two public keys, one for envelopes and one for masks."""
-        return self._envelope_key.public, self._mask_key.public
+        return self._envelope_key.public + self._mask_key.public
 
-    def share(self, keys: Mapping[int, tuple[bytes, bytes]]) -> dict[int, bytes]:
+    def share(self, keys: Mapping[int, bytes]) -> dict[int, bytes]:
         """Round 2: for each neighbour, shares of the mask key and of the seed, sealed.
 
         Raises ValueError if there are fewer keys than the secrets need holders.
@@ -90,7 +98,7 @@ class Member:
         hidden = numbers.astype(bits_dtype(self.bits))
         hidden += stream(self._seed, len(hidden), hidden.dtype)
         for v in sealed:
-            seed = self._mask_key.agree(self._keys[v][1], b"mask")
+            seed = self._mask_key.agree(self._keys[v][NBYTES_KEY:], b"mask")
             mask = stream(seed, len(hidden), hidden.dtype)
             hidden = hidden + mask if self.number < v else hidden - mask
         return _cut(hidden, self.bits)
@@ -112,7 +120,7 @@ class Member:
 
     def _envelope(self, other: int, sender: int, receiver: int) -> bytes:
         """The key of the one message from sender to receiver."""
-        public = self._keys[other][0]
+        public = self._keys[other][:NBYTES_KEY]
         return self._envelope_key.agree(public, b"envelope " + _way(sender, receiver))
 
 
@@ -137,7 +145,7 @@ class Aggregator:
         self, bits: int, neighbours: Mapping[int, Collection[int]], needed: Mapping[int, int]
     ):
         self.bits, self.neighbours, self.needed = bits, neighbours, needed
-        self.keys: dict[int, tuple[bytes, bytes]] = {}
+        self.keys: dict[int, bytes] = {}  # what each has advertised
         self.sealed: dict[int, dict[int, bytes]] = {}  # by receiver, then by sender
         self.masked: dict[int, Integers] = {}
         self.shares: dict[int, dict[int, bytes]] = {}  # by owner of the secret, then by holder
@@ -156,13 +164,15 @@ class Aggregator:
             total = total - stream(self._opened(u, "seed"), len(total), total.dtype)
         for v in self.gone():
             key = KeyPair(self._opened(v, "mask key"))
-            if key.public != self.keys[v][1]:
+            if key.public != self.keys[v][NBYTES_KEY:]:
                 raise ValueError(
                     f"the shares of client {v}'s mask key give another key than it has sent: it "
                     "or one of its neighbours has sent a wrong one"
                 )
             for u in self.masked.keys() & self.neighbours[v]:
-                mask = stream(key.agree(self.keys[u][1], b"mask"), len(total), total.dtype)
+                mask = stream(
+                    key.agree(self.keys[u][NBYTES_KEY:], b"mask"), len(total), total.dtype
+                )
                 total = total - mask if u < v else total + mask
         return _cut(total, self.bits)
 

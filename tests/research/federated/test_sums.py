@@ -93,8 +93,8 @@ def test_the_layer_is_sent_back_and_counted(digits):
 @pytest.mark.parametrize(
     ("x", "y", "words"),
     [
-        (torch.ones(2, 3), torch.tensor([0, 7]), "labels 0 to 7"),
-        (torch.ones(2, 3), torch.tensor([-1, 1]), "labels -1 to 1"),
+        (torch.ones(2, 3), torch.tensor([0, 7]), "class values must be smaller"),
+        (torch.ones(2, 3), torch.tensor([-1, 1]), "class values must be non-negative"),
         (torch.ones(2, 3), torch.tensor([0.0, 1.0]), "class numbers"),
         (torch.ones(2, 3), torch.tensor([0]), "class numbers"),
         (torch.ones(0, 3), torch.zeros(0, dtype=torch.int64), "one sample or more"),
@@ -114,8 +114,6 @@ def test_a_server_without_a_linear_layer_is_refused():
     for module in (nn.Sequential(nn.ReLU(), nn.Linear(3, 2)), nn.Linear(3, 2, bias=False)):
         with pytest.raises(ValueError, match="first layer"):
             one_sum(owners, nn.Identity(), Party("server", module), Channel())
-    with pytest.raises(ValueError, match="another name"):
-        one_sum(owners, nn.Identity(), Party("ann", nn.Linear(3, 2)), Channel())
 
 
 def test_sums_of_parts_add_up():

@@ -17,7 +17,7 @@ from fltoolkit_research.federated import ddp, diloco
 from fltoolkit_research.leakage import Listener
 from fltoolkit_research.secrecy import ROUNDS, Grid, PlainSum, SecureSum, SharedRotation, secure_sum
 from fltoolkit_research.secrecy.graph import complete, random_regular
-from fltoolkit_research.secrecy.keys import KeyPair, random_source, stream
+from fltoolkit_research.secrecy.keys import NBYTES_KEY, KeyPair, random_source, stream
 from fltoolkit_research.secrecy.parties import Member, pack_bits, unpack_bits
 from fltoolkit_research.secrecy.shamir import (
     NBYTES_SHARE,
@@ -299,7 +299,7 @@ def uncovered(all_of_them, keys, hidden, colluding):
         return None
     x = hidden - stream(seed, len(hidden), hidden.dtype)
     for v in range(1, len(all_of_them)):  # 0 is the smaller number: it has added the masks
-        x = x - stream(key.agree(keys[v][1], b"mask"), len(x), x.dtype)
+        x = x - stream(key.agree(keys[v][NBYTES_KEY:], b"mask"), len(x), x.dtype)
     return x.tolist()
 
 
