@@ -41,28 +41,6 @@ def test_with_float32_it_is_one_worker_with_the_big_batch(exchange):
     assert not torch.allclose(other[0].weight, one[0].weight, atol=1e-4)
 
 
-def test_batches_go_on_over_epochs_and_differ_between_seeds():
-    """Three steps of 3, 3 and 2 samples see each of 8 once."""
-    seen = []
-
-    class Spy(nn.Module):
-        def forward(self, x):
-            seen.append(x[:, 0].tolist())
-            return x
-
-    model = nn.Sequential(Spy(), *network())
-    workers, how = everybody(count=1), {"local": local(batch_size=3), "exchange": AllGather()}
-    found = []
-    for seed in (0, 1):
-        records = ddp(model, workers, Channel(), steps=3, seed=seed, **how)
-        seen.clear()  # the call tries the model
-        list(records)
-        found.append([value for batch in seen for value in batch])
-    first, second = found
-    assert sorted(first) == sorted(second) == sorted(workers["w0"][0][:, 0].tolist())
-    assert first != second
-
-
 @pytest.mark.parametrize("codec", [Pipeline(Sign()), Pipeline(PowerSGD(1)), Pipeline(Quantize(2))])
 def test_compressed_gradients_still_learn(codec):
     codecs = {kind: ErrorFeedback(codec) for kind in ("update", "model")}

@@ -69,16 +69,6 @@ def test_sorted_labels_cost_next_to_nothing(digits):
     assert channel.nbytes(kind="labels") < 80 < len(Pipeline().encode({"y": digits.y_train})) / 8
 
 
-@pytest.mark.slow
-def test_the_same_seed_gives_the_same(digits):
-    def run(seed):
-        server = receiver()
-        owners = shares(digits, 2)
-        return [*pool(owners, server, Channel(CODECS), rounds=2, batch_size=50, seed=seed)]
-
-    assert run(1) == run(1) != run(2)
-
-
 def test_a_round_has_the_steps_that_were_asked_for(digits):
     server = receiver()
     few = {"ann": at_random(digits.x_train, digits.y_train, 40, seed=0)}

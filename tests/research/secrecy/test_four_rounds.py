@@ -233,13 +233,6 @@ def test_each_masked_vector_is_uniform_and_independent_of_the_update(bits):
     assert abs(scipy.stats.pearsonr(a, b).statistic) < 5 / n**0.5
 
 
-def test_another_key_gives_another_masked_vector_and_the_same_sum():
-    own = vectors(9)
-    one, two, again = (masked_vectors(own, 9, seed) for seed in (1, 2, 1))
-    assert not np.array_equal(one[NAMES[0]], two[NAMES[0]])
-    assert np.array_equal(one[NAMES[0]], again[NAMES[0]])
-
-
 def test_messages_hold_what_the_protocol_says_and_no_more():
     """Two keys; an envelope per neighbour; the vector; one share per neighbour and of itself."""
     listener = Listener(kinds=ROUNDS)
