@@ -12,7 +12,7 @@
     store       results as lines of JSON in one file
     sweeps      many experiments on several cores, each run once
     analysis    Pareto fronts, bytes to a target
-    tables      results as Markdown, LaTeX and CSV; the bytes of the training samples
+    tables      results as Markdown and CSV; the bytes of the training samples
     pretraining a small language model, trained once and kept in a file
     models      a small language model, and text that it continues
     finetuning  a frozen model and the small changes that are learned and sent
