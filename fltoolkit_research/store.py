@@ -59,10 +59,6 @@ class Store:
     def __init__(self, path: str | os.PathLike[str], modules: Sequence[ModuleType] = ()):
         self.path, self.modules = Path(path), tuple(modules)
 
-    def __contains__(self, key: object) -> bool:
-        """True if the experiment with this key has finished or failed, with this version."""
-        return _here(key) in self.rows()
-
     def __len__(self) -> int:
         return len(self.rows())
 
