@@ -90,7 +90,7 @@ def test_the_model_can_be_sent_back(digits):
 def test_bad_arguments_are_refused_at_the_call(digits):
     channel, how = Channel(), {"rounds": 1, "batch_size": 1, "seed": 0}
     x, y = digits.x_train, digits.y_train
-    with pytest.raises(ValueError, match="owner 'ann' has no samples"):
+    with pytest.raises(ValueError, match="owner 'ann' has 0 samples"):
         pool({"ann": (x[:0], y[:0])}, receiver(), channel, **how)
     with pytest.raises(ValueError, match="sends samples to itself"):
         list(pool({"server": (x, y)}, receiver(), channel, **how))
