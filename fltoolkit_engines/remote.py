@@ -80,13 +80,6 @@ class RemoteParty(Party):
     def load_weights(self, weights: Tree) -> None:
         """Does nothing, because the party's own process loads the weights."""
 
-    def state_dict(self) -> dict[str, Any]:
-        """Raises ValueError, because each process saves its own parties."""
-        raise ValueError(f"party {self.name!r} lives in another process, which saves it")
-
-    def __repr__(self) -> str:
-        return f"<RemoteParty {self.name!r}>"
-
 
 class RemoteGate:
     """A stand-in for the label party's gate, for `train_async` in the client's process.
@@ -133,13 +126,3 @@ def without_nan(records: Iterable[Record]) -> Iterator[Record]:
     """
     for record in records:
         yield {key: value for key, value in record.items() if value == value}
-
-
-def name_place(error: BaseException, place: str) -> None:
-    """Raise an error of torch, such as one about shapes, again with the place in front."""
-    of_module = type(error) is ValueError and isinstance(error.__cause__, RuntimeError)
-    if type(error) is RuntimeError or of_module:
-        raise type(error)(
-            f"{place}: {error}. If shapes do not fit, the parties were built for different cut "
-            "layers"
-        ) from error

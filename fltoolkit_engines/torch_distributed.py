@@ -11,43 +11,23 @@ describes the format between processes.
 """
 
 import json
-import math
-import os
 import shutil
-import signal
-import sys
-import threading
 import zlib
 from collections.abc import Mapping, Sequence
-from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import fltoolkit
 from fltoolkit.channel import Channel, Delivery
 from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs.base import Codec
-from fltoolkit.links import KINDS, Link
+from fltoolkit.links import Link
 from fltoolkit.party import Party
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError
 from fltoolkit_engines._peers import MESSAGE, PeerError, Peers
-from fltoolkit_engines.remote import RemoteParty, name_place
+from fltoolkit_engines.remote import RemoteParty
 
 __all__ = ["DistributedChannel", "PeerError"]
-
-LAST_WORDS = 10.0  # seconds from torchrun's SIGTERM to the end
-
-
-# --------------------------------------------------------------------------------- the channel
-
-
-class _Came(NamedTuple):
-    """A message that has arrived."""
-
-    step: int  # the sender's step
-    tree: Tree
-    message: bytes
 
 
 class DistributedChannel(Channel):
@@ -88,13 +68,10 @@ class DistributedChannel(Channel):
         settings: Mapping[str, float | str] | None = None,
     ):
         super().__init__(codecs)
-        if not 0 < timeout < math.inf:
-            raise ValueError(f"timeout={timeout}: give seconds, above 0 and finite")
-        self._ahead: dict[Link, _Came] = {}
-        self._before: Any = None  # what SIGTERM did before
+        self._ahead: dict[Link, tuple[int, Delivery]] = {}  # fetched early: sender's step, message
         self.peers = Peers(ranks, timeout, lambda: self.step)
-        self.ranks, self.rank = self.peers.ranks, self.peers.rank
-        self.here = {name for name, rank in self.ranks.items() if rank == self.rank}
+        self.ranks = self.peers.ranks
+        self.here = {name for name, rank in self.ranks.items() if rank == self.peers.rank}
         self._greet(settings or {})
 
     # ---- what protocols see
@@ -109,7 +86,7 @@ class DistributedChannel(Channel):
         link = Link(sender, receiver, kind)
         if link not in self._ahead:
             self._ahead[link] = self._fetch(link)
-        return self._ahead[link].tree
+        return self._ahead[link][1].tree
 
     def is_here(self, name: str) -> bool:
         """Whether this party lives in this process."""
@@ -137,30 +114,27 @@ class DistributedChannel(Channel):
             self.count(link, message, tree)
             return Delivery(nothing, b"")
         if receiver in self.here:
-            came = self._ahead.pop(link, None) or self._fetch(link)
-            if came.step != self.step:
+            step, delivery = self._ahead.pop(link, None) or self._fetch(link)
+            if step != self.step:
                 raise PeerError(
-                    f"step {self.step}, {link}: {sender!r} is at step {came.step}. Both "
+                    f"step {self.step}, {link}: {sender!r} is at step {step}. Both "
                     "must train with the same batches, in the same order"
                 )
-            self.count(link, came.message, came.tree)
-            return Delivery(came.tree, came.message)
+            self.count(link, delivery.message, delivery.tree)
+            return delivery
         return Delivery(nothing, b"")
 
-    def _fetch(self, link: Link) -> _Came:
-        """Wait for a message of a link, and decode it."""
+    def _fetch(self, link: Link) -> tuple[int, Delivery]:
+        """Wait for a message of a link, and decode it; returns the sender's step with it."""
         rank, what = self.ranks[link.sender], f"{link.kind} from {link.sender!r}"
         kind, step, mark, message = self.peers.get(rank, what)
         if kind != MESSAGE or mark != _mark(link):
-            links = (Link(*names) for names in product(self.ranks, self.ranks, KINDS))
-            known = {_mark(each): str(each) for each in links}
             raise PeerError(
-                f"step {self.step}: while waiting for {link}, this process received "
-                f"{known.get(mark, 'something else')} of step {step}. All processes must call the "
-                "same function with the same settings"
+                f"step {self.step}: process {rank} sent another message than {link}, at its step "
+                f"{step}. All processes must call the same function with the same settings"
             )
         try:
-            return _Came(step, self.decode(link, message), message)
+            return step, Delivery(self.decode(link, message), message)
         except ValueError as error:
             raise WireError(f"step {step}, {link}: {error}") from error
 
@@ -185,11 +159,7 @@ class DistributedChannel(Channel):
         """
         folder = Path(folder)
         everybody = self.peers.exchange({"saves": _saves(folder)}, "to resume")
-        saves: dict[str, list[int]] = {}
-        for rank, word in everybody.items():
-            saves[name := self.peers.names(rank)] = steps = word.get("saves") or []
-            if not isinstance(steps, list) or not all(isinstance(step, int) for step in steps):
-                raise PeerError(f"{name} sent {str(steps)[:80]} in place of the steps it has saved")
+        saves = {self.peers.names(rank): word["saves"] for rank, word in everybody.items()}
         common = set.intersection(*map(set, saves.values()))
         if not common and any(saves.values()):
             raise PeerError(
@@ -207,54 +177,28 @@ class DistributedChannel(Channel):
     # ---- beginning and end
 
     def __enter__(self) -> "DistributedChannel":
-        """From here on, a SIGTERM of torchrun leaves time to report which process ended."""
-        in_main = threading.current_thread() is threading.main_thread()
-        if "TORCHELASTIC_RUN_ID" in os.environ and in_main:
-            self._before = signal.signal(signal.SIGTERM, self._end_soon)
         return self
-
-    def _end_soon(self, *_: Any) -> None:
-        """End in `LAST_WORDS` seconds.
-
-        When a process has died, torchrun sends SIGTERM to the others. So a process that waits for
-        the dead one has time to write its `PeerError`.
-        """
-
-        def end() -> None:
-            mine = self.peers.names(self.rank)
-            print(
-                f"step {self.step}: {mine} was asked to end (SIGTERM)", file=sys.stderr, flush=True
-            )
-            os._exit(128 + signal.SIGTERM)
-
-        timer = threading.Timer(LAST_WORDS, end)
-        timer.daemon = True  # else an error that ends this process would wait for it
-        timer.start()
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Report an error to the other processes, and leave the group."""
-        mine = self.peers.names(self.rank)
         if error is None:
             self.peers.close(None)
-            if self._before is not None:  # after an error it stays, until that is written
-                signal.signal(signal.SIGTERM, self._before)
-            return
-        why = str(error) or type(error).__name__
-        self.peers.close(f"{mine} stopped at step {self.step}: {why}"[:2000])
-        name_place(error, f"step {self.step}, at {mine}")
+        else:
+            mine, why = self.peers.names(self.peers.rank), str(error) or type(error).__name__
+            self.peers.close(f"{mine} stopped at step {self.step}: {why}"[:2000])
 
     def _greet(self, settings: Mapping[str, float | str]) -> None:
         """Compare versions, parties, codecs and settings with all other processes."""
         mine = {"fltoolkit": fltoolkit.__version__, "ranks": self.ranks}
         mine |= {"codecs": {kind: repr(codec) for kind, codec in self.codecs.items()}}
         mine = json.loads(json.dumps(mine | {"settings": dict(settings)}))
+        here = self.peers.names(self.peers.rank)
         for rank, theirs in self.peers.exchange(mine, "a greeting").items():
             for what in mine:
                 if theirs.get(what) != mine[what]:
-                    here, there = self.peers.names(self.rank), self.peers.names(rank)
                     raise PeerError(
-                        f"step 0: {there} (process {rank}) has {what} {theirs.get(what)!r}, {here} "
-                        f"(process {self.rank}) has {mine[what]!r}. Both must be the same"
+                        f"step 0: {self.peers.names(rank)} (process {rank}) has {what} "
+                        f"{theirs.get(what)!r}, {here} has {mine[what]!r}. Both must be the same"
                     )
 
 

@@ -11,7 +11,6 @@ from core.federated.small import workers as workers_of
 from distributed_scenarios import PATIENCE
 from torch import nn
 
-from experiments.replications.decoupled_momentum import demo
 from experiments.secrecy.dropouts import RandomDropouts
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Entropy, ErrorFeedback, Pipeline, Quantize, TopK
@@ -41,43 +40,36 @@ SERVED = {"server": 0, "w0": 1, "w1": 2, "w2": 2}
 DEALT = {"server": 0, "w0": 0, "w1": 1, "w2": 1}  # two processes
 PEERS = {"w0": 0, "w1": 1, "w2": 2}  # without a server, a process needs a worker
 FIVE = {"server": 0, "w0": 1, "w1": 2, "w2": 3, "w3": 4}  # a process for each
-ADAM, SGD = partial(torch.optim.AdamW, lr=0.02), partial(torch.optim.SGD, lr=0.02)
+ADAM = partial(torch.optim.AdamW, lr=0.02)
 STEP = Local(3, optimizer=ADAM, steps=1, clip_norm=1.0)
 ROUND = Local(3, optimizer=ADAM, steps=2, keep_state=True)
-RUNS: dict[str, Callable[..., Iterator[dict]]] = {
-    "ddp, server": partial(ddp, steps=4, local=STEP, exchange=ThroughServer()),
-    "ddp, ring": partial(ddp, steps=4, local=STEP, exchange=Ring()),
-    "diloco, server": partial(diloco, rounds=3, local=ROUND, exchange=ThroughServer()),
-    "diloco, all to all": partial(diloco, rounds=3, local=ROUND, exchange=AllGather()),
-    "streaming, server": partial(streaming_diloco, rounds=4, local=ROUND, stream=Stream(2)),
-    "demo": partial(demo, steps=4, local=Local(3, optimizer=SGD, steps=1), chunk=8),
-}
 LATE = Arrivals(
     wait_for=2, staleness=Polynomial(), clock=Scripted({"w0": [1], "w1": [2], "w2": [3]})
 )
-RUNS_OF_TWO: dict[str, Callable[..., Iterator[dict]]] = {
-    "fedavg": partial(fedavg, rounds=4, cohort=2, local=ROUND),
-    "fedavg, late": partial(
-        fedavg, rounds=5, cohort=3, local=ROUND, server=Server(arrivals=LATE, mean=mean_of_senders)
-    ),
-    "diloco, dealt": partial(diloco, rounds=3, local=ROUND),
-}
 SUM, SOME = Pipeline(SharedRotation(), Grid(4, top=0.5)), RandomDropouts(0.25, seed=1)
-SUMS = {
-    "clear": PlainSum(SUM, dropouts=SOME),
-    "secret": SecureSum(SUM, dropouts=SOME, threshold=0.5),
-    "secret, sparse": SecureSum(SUM, threshold=0.3, neighbours=2),
+WITH_SUM = partial(diloco, rounds=4, local=Local(3, lr=0.1, steps=2))
+RUNS: dict[str, tuple[dict[str, int], Callable[..., Iterator[dict]]]] = {
+    "ddp, server": (SERVED, partial(ddp, steps=4, local=STEP, exchange=ThroughServer())),
+    "ddp, ring": (PEERS, partial(ddp, steps=4, local=STEP, exchange=Ring())),
+    "diloco, all to all": (PEERS, partial(diloco, rounds=3, local=ROUND, exchange=AllGather())),
+    "streaming": (SERVED, partial(streaming_diloco, rounds=4, local=ROUND, stream=Stream(2))),
+    "diloco": (DEALT, partial(diloco, rounds=3, local=ROUND)),
+    "fedavg": (DEALT, partial(fedavg, rounds=4, cohort=2, local=ROUND)),
+    "fedavg, late": (
+        DEALT,
+        partial(
+            fedavg,
+            rounds=5,
+            cohort=3,
+            local=ROUND,
+            server=Server(arrivals=LATE, mean=mean_of_senders),
+        ),
+    ),
+    "clear sum": (FIVE, partial(WITH_SUM, exchange=PlainSum(SUM, dropouts=SOME))),
+    "secret sum": (FIVE, partial(WITH_SUM, exchange=SecureSum(SUM, dropouts=SOME, threshold=0.5))),
+    "sparse sum": (FIVE, partial(WITH_SUM, exchange=SecureSum(SUM, threshold=0.3, neighbours=2))),
 }
-RUNS_OF_FIVE: dict[str, Callable[..., Iterator[dict]]] = {
-    f"{protocol.func.__name__}, {name}": partial(protocol, exchange=how)
-    for protocol in (
-        partial(ddp, steps=4, local=Local(3, lr=0.1, steps=1)),
-        partial(diloco, rounds=4, local=Local(3, lr=0.1, steps=2)),
-    )
-    for name, how in SUMS.items()
-}
-ALL_RUNS = RUNS | RUNS_OF_TWO | RUNS_OF_FIVE
-ALL_CODED = [(name, c) for name in ALL_RUNS for c in (False, True)[: 2 - (name in RUNS_OF_FIVE)]]
+CODED = [(name, coded) for name in RUNS for coded in (False, True) if not (coded and "sum" in name)]
 
 
 def codecs(name: str) -> dict[str, Any]:
@@ -89,33 +81,24 @@ def codecs(name: str) -> dict[str, Any]:
 
 def run(name: str, channel: Channel) -> dict[str, Any]:
     """One process's part: final weights, ledger and steps; samples of others are zeros here."""
-    model, workers = network(), workers_of(len(ranks_of(name).keys() - {"server"}), each=9)
+    model, workers = network(), workers_of(len(RUNS[name][0].keys() - {"server"}), each=9)
     for worker, (x, y) in workers.items():
         if not channel.is_here(worker):
             workers[worker] = torch.zeros_like(x), torch.zeros_like(y)
-    steps = [record["step"] for record in ALL_RUNS[name](model, workers, channel)]
+    steps = [record["step"] for record in RUNS[name][1](model, workers, channel)]
     weights = {n: t.tolist() for n, t in model.state_dict().items()}
     transfers = [tuple(t) for t in channel.transfers]
     return {"weights": weights, "transfers": transfers, "steps": steps}
 
 
-def together(rank: int, tell: Callable[[Any], None], names: list[str]) -> None:
-    """One process's part in these runs, one after the other."""
+def together(rank: int, tell: Callable[[Any], None], num: int) -> None:
+    """One process's part in the runs of ``num`` processes, one after the other."""
     torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=PATIENCE))
-    for name, compressed in ALL_CODED:
-        if name in names:
-            coded = codecs(name) if compressed else None
-            with DistributedChannel(ranks_of(name), coded, timeout=PATIENCE) as channel:
+    for name, compressed in CODED:
+        ranks, coded = RUNS[name][0], codecs(name) if compressed else None
+        if max(ranks.values()) == num - 1:
+            with DistributedChannel(ranks, coded, timeout=PATIENCE) as channel:
                 tell((rank, name, compressed, run(name, channel)))
-
-
-def ranks_of(name: str) -> dict[str, int]:
-    """Who lives in which process."""
-    if name in RUNS_OF_TWO:
-        return DEALT
-    if name in RUNS_OF_FIVE:
-        return FIVE
-    return SERVED if "server" in name else PEERS
 
 
 def failing(rank: int, tell: Callable[[Any], None]) -> None:

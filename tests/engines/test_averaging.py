@@ -5,17 +5,7 @@ import sys
 
 import pytest
 import torch
-from averaging_scenarios import (
-    ALL_CODED,
-    RUNS,
-    RUNS_OF_FIVE,
-    RUNS_OF_TWO,
-    codecs,
-    failing,
-    ranks_of,
-    run,
-    together,
-)
+from averaging_scenarios import CODED, RUNS, codecs, failing, run, together
 from distributed_scenarios import HERE, parts_of_one_run, start
 from torch import nn
 
@@ -27,15 +17,14 @@ from fltoolkit.federated import Local, Server, fedavg
 
 @pytest.fixture(scope="module")
 def told() -> list:
-    by_number = {3: RUNS, 2: RUNS_OF_TWO, 5: RUNS_OF_FIVE}
-    return [part for num, runs in by_number.items() for part in start(together, num, [*runs])]
+    return [part for num in (2, 3, 5) for part in start(together, num, num)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "compressed"), ALL_CODED)
+@pytest.mark.parametrize(("name", "compressed"), CODED)
 def test_several_processes_are_one(told, name, compressed):
     """Also with secure sums, where each client has a process of its own."""
-    whole, ranks = run(name, Channel(codecs(name) if compressed else None)), ranks_of(name)
+    whole, ranks = run(name, Channel(codecs(name) if compressed else None)), RUNS[name][0]
     for rank, part in parts_of_one_run(told, name, compressed, ranks, whole).items():
         if "fedavg" not in name or rank == ranks["server"]:  # clients of fedavg keep no model
             assert part["weights"] == whole["weights"]

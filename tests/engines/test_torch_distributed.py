@@ -1,14 +1,9 @@
 """Split learning over torch.distributed: as in one process, and what goes wrong."""
 
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
-import time
-from contextlib import suppress
-from pathlib import Path
 from signal import SIGKILL, SIGSTOP
 
 import pytest
@@ -25,11 +20,9 @@ from distributed_scenarios import (
     together,
 )
 
-from fltoolkit_engines.torch_distributed import DistributedChannel
-
 pytestmark = pytest.mark.slow
 RUNS = ["vanilla", "multi_hop", "u_shaped", "vertical", "relay", "splitfed_1", "splitfed_2"]
-OF_TWO = ["vanilla", "u_shaped", "vertical", "asynchronous", "transformer"]
+OF_TWO = ["vanilla", "u_shaped", "vertical", "asynchronous"]
 DEALT = [*((THREE, name) for name in RUNS), *((TWO, name) for name in OF_TWO)]
 
 
@@ -57,15 +50,9 @@ def test_several_processes_are_one(three, two, ranks, name, compressed):
         if "loss" in part["records"][0]
     ]
     assert losses == [[r["loss"] for r in whole["records"]]]  # at one process, the label party's
-    for part in parts.values():
-        assert [r["step"] for r in part["records"]] == [r["step"] for r in whole["records"]]
-
-
-def test_the_client_is_told_the_state(two):
-    records = {rank: part["records"] for rank, name, _, part in two if name == "asynchronous"}
-    states = [record["state"] for record in records[0]]
-    assert states == [record["state"] for record in records[1]]
-    assert set(states) == {"A", "B", "C"}
+    for part in parts.values():  # the state, too, is known at both ends
+        for kept in ("step", "state"):
+            assert [r.get(kept) for r in part["records"]] == [r.get(kept) for r in whole["records"]]
 
 
 # -------------------------------------------------------------------------------------- faults
@@ -76,14 +63,13 @@ def test_the_client_is_told_the_state(two):
     [
         ("version", "step 0: 'bob' .process 1. has fltoolkit", "has fltoolkit '9.9'"),
         ("settings", "has settings {}, 'alice'.*{'lr': 0.2}", "has settings {'lr': 0.2}"),
-        ("shape", "stopped at step 1: .*mat1 and mat2", "step 1, at 'bob': .*mat1 and mat2 shapes"),
-        ("nan", "'alice' stopped|holds NaN", "NaN"),
+        ("shape", "stopped at step 1: party 'bob'.*mat1 and mat2", "^party 'bob'.*mat1 and mat2"),
         ("payload", "stopped at step 2: .*checksum", "step 2, alice -> bob, activations: .*checks"),
         ("envelope", "stopped at step 2: .*damaged", "step 2, waiting for activations.*damaged"),
         (
             "function",
-            "step 2, .*'bob' .*(is gone|this process received)",
-            "this process received alice -> bob, labels",
+            "step 2, .*'bob' .*(is gone|sent another message)",
+            "sent another message than alice -> bob, activations",
         ),
         ("stopped", "^$", "step 4, waiting for activations from 'alice': 'alice'.*is gone"),
         ("interrupt", "^$", "step 4, .*: 'alice' stopped at step 3: KeyboardInterrupt"),
@@ -94,12 +80,6 @@ def test_faults_are_told_to_both(fault, at_alice, at_bob):
     heard = {rank: f"{text}" for rank, _, text in start(faulty, 2, fault)}
     assert re.search(at_alice, heard[0], re.DOTALL), heard[0]
     assert re.search(at_bob, heard[1], re.DOTALL), heard[1]
-
-
-def test_a_process_that_does_not_come():
-    [(_, kind, text)] = start(faulty, 2, "", only=0)
-    assert kind == "PeerError"
-    assert "did not connect within 5 s" in text
 
 
 @pytest.mark.parametrize(("dies", "sig"), [(0, SIGKILL), (1, SIGKILL), (1, SIGSTOP)])
@@ -115,91 +95,16 @@ def test_a_run_goes_on_after_a_death(tmp_path, dies, sig):
     assert weights == sorted(alone("vanilla", True)["weights"])
 
 
-def test_under_torchrun_the_survivor_says_who_is_gone(tmp_path):
-    """torchrun sends SIGTERM to a survivor at once: it is to be heard before it ends."""
-    command = [sys.executable, "-m", "torch.distributed.run", *HERE, "--nproc-per-node", "2"]
-    command += ["examples/torchrun_split.py", "--epochs", "100000"]
-    with (tmp_path / "said").open("w+") as said:
-        run = subprocess.Popen([*command, "--out", str(tmp_path)], stdout=said, stderr=said)
-        records = [tmp_path / name / "records.jsonl" for name in ("alice", "bob")]
-        until = time.monotonic() + 600
-        while not all(p.exists() and p.stat().st_size for p in records):
-            assert run.poll() is None
-            assert time.monotonic() < until
-            time.sleep(0.05)
-        os.kill(workers_of(run.pid)[0], SIGKILL)
-        assert run.wait(600) != 0
-        said.seek(0)
-        text = said.read()
-    assert re.search(r"PeerError: step \d+, waiting for .*: 'alice' \(process 0\) is gone", text)
-
-
-def workers_of(torchrun):
-    """The processes that torchrun started, by rank."""
-    found = {}
-    for environment in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):
-            told = dict(e.split("=", 1) for e in environment.read_text().split("\0") if "=" in e)
-            stat = environment.with_name("stat").read_text()
-            if int(stat.rpartition(")")[2].split()[1]) == torchrun and "RANK" in told:
-                found[int(told["RANK"])] = int(environment.parent.name)
-    return found
-
-
-# ------------------------------------------------------------------------------------- remotes
-
-
-@pytest.fixture
-def two_machines():
-    """Two network namespaces with a cable between them, at 10.77.0.1 and 10.77.0.2."""
-    if sys.platform != "linux" or os.geteuid() or not shutil.which("ip"):
-        pytest.skip("network namespaces need Linux, root and iproute2")
-    names = [f"flt{os.getpid()}{end}" for end in "ab"]
-    commands = [f"ip netns add {name}" for name in names]
-    commands += [f"ip -n {names[0]} link add v0 type veth peer name v1 netns {names[1]}"]
-    for number, name in enumerate(names):
-        commands += [f"ip -n {name} addr add 10.77.0.{number + 1}/24 dev v{number}"]
-        commands += [f"ip -n {name} link set {device} up" for device in (f"v{number}", "lo")]
-    try:
-        for command in commands:
-            done = subprocess.run(command.split(), check=False, capture_output=True, text=True)
-            if done.returncode:
-                pytest.skip(f"no network namespaces here: {command}: {done.stderr}")
-        yield names
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "del", name], check=False)
-
-
-def test_two_machines_are_one(two_machines, tmp_path):
-    """The commands of docs/engines.md, with a namespace for each machine."""
-    script = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2"]
-    script += ["--nproc-per-node", "1", "--master-addr", "10.77.0.1", "--master-port", "29500"]
-    run = ["examples/torchrun_split.py", "--epochs", "1", "--out", str(tmp_path / "out")]
-    ends = [
-        subprocess.Popen(
-            ["ip", "netns", "exec", name, *script, "--node-rank", str(rank), *run],
-            env=os.environ | {"GLOO_SOCKET_IFNAME": f"v{rank}"},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank, name in enumerate(two_machines)
-    ]
-    said = [end.communicate(timeout=600)[1] for end in ends]
-    assert [end.returncode for end in ends] == [0, 0], said
-    subprocess.run([sys.executable, *run], check=True, timeout=600)
-    models = {p.parent.name: torch.load(p) for p in (tmp_path / "out").rglob("model.pt")}
+def test_the_example_under_torchrun_ends_as_in_one_process(tmp_path):
+    run = ["examples/torchrun_split.py", "--epochs", "1", "--out", str(tmp_path)]
+    torchrun = ["-m", "torch.distributed.run", *HERE, "--nproc-per-node", "2"]
+    for how in (torchrun, []):
+        subprocess.run([sys.executable, *how, *run], check=True, timeout=600)
+    models = {p.parent.name: torch.load(p) for p in tmp_path.rglob("model.pt")}
     together, apart = models["alice-bob"], models["alice"] + models["bob"]
     for one, other in zip(together, apart, strict=True):
         assert one["module"].keys() == other["module"].keys()
         assert all(torch.equal(one["module"][k], other["module"][k]) for k in one["module"])
-    reports = [json.loads(p.read_text()) for p in (tmp_path / "out").rglob("report.json")]
+    reports = [json.loads(p.read_text()) for p in tmp_path.rglob("report.json")]
     whole = max(report["nbytes_sent"] for report in reports)
     assert sum(report["nbytes_sent"] for report in reports) == 2 * whole
-
-
-def test_without_torchrun_the_error_says_so(monkeypatch):
-    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ValueError, match="torchrun --nproc-per-node 2"):
-        DistributedChannel({"alice": 0, "bob": 1})
