@@ -26,13 +26,13 @@ from fltoolkit.federated.rounds import fedavg
 from fltoolkit.federated.server import SERVER
 from fltoolkit.federated.workers import Fleet, send_update
 from fltoolkit.history import Record
-from fltoolkit.links import Link
+from fltoolkit.links import Link, check_whole
 from fltoolkit.party import LossFn
 from fltoolkit.trees import Tree
 from fltoolkit_engines.remote import Addressed, absent
 
 if TYPE_CHECKING:
-    from flwr.app import Context, Message, RecordDict
+    from flwr.app import Context, Message
     from flwr.clientapp import ClientApp
     from flwr.serverapp import Grid, ServerApp
 
@@ -125,10 +125,6 @@ class Letters(Channel):
         self.count(link, message, received)
         return Delivery(received, message)
 
-    def change_codec(self, kind: str, codec: Codec, *, keep: bool = False) -> None:
-        """Raises ValueError: over Flower the other end does not learn about a change of codec."""
-        raise ValueError("codecs cannot be changed during a run over Flower: leave out tune")
-
 
 # ----------------------------------------------------------------------------------- the client
 
@@ -159,35 +155,38 @@ def client_app(setup: "Callable[[Context], ClientSetup]") -> "ClientApp":
         client = setup(context)
         channel = Letters(client.codecs, client.name)
         if RECORD in context.state.config_records:
-            saved = io.BytesIO(_letter(context.state)["channel"])
+            saved = io.BytesIO(context.state[RECORD]["channel"])
             channel.load_state_dict(torch.load(saved, weights_only=True))
-        letter = _letter(message.content)
-        channel.step, channel.transfers = int(letter["step"]), []
+        letter = dict(message.content[RECORD])
+        channel.step, channel.transfers = letter["step"], []
         channel.come[SERVER] = letter["kind"], letter["message"]
-        try:
-            answer, loss = _learn(client, channel, letter)
-        except (TypeError, ValueError, RuntimeError) as error:  # the server gets its text
-            answer, loss = ("error", str(error).encode()), math.nan
+        update = _learn(client, channel, letter)
+        kind, answer = channel.out.pop(SERVER)
         channel.transfers = []
         file = io.BytesIO()
         torch.save(channel.state_dict(), file)
         context.state[RECORD] = ConfigRecord({"channel": file.getvalue()})
-        content = RecordDict({RECORD: ConfigRecord({"kind": answer[0], "message": answer[1]})})
-        content["metrics"] = MetricRecord({"loss": loss})
+        content = RecordDict({RECORD: ConfigRecord({"kind": kind, "message": answer})})
+        loss = update.loss if isinstance(update, LocalUpdate) else math.nan
+        content["metrics"] = MetricRecord({"loss": loss})  # for the experimenter's records
         return Message(content, reply_to=message)
 
     return app
 
 
-def _learn(client: ClientSetup, channel: Letters, letter: Mapping[str, Any]) -> tuple[Any, float]:
-    """A client's round: returns the answer, and the loss for the experimenter's records."""
+def _learn(
+    client: ClientSetup, channel: Letters, letter: Mapping[str, Any]
+) -> LocalUpdate | FloatingPointError:
+    """A client's round: the update that it sends, or why it sends that its training failed."""
     start = channel.send(SERVER, client.name, letter["kind"], {})
-    how = {name: letter[name] for name in HOW if name in letter}
-    local = Local(how.pop("batch_size", None), **how, loss_fn=client.loss_fn)
-    samples, seeds = [(client.x, client.y)], [int(letter["seed"])]
-    (update,) = local_updates(client.model, [start], samples, local, seeds=seeds, chunk=1)
+    how: dict[str, Any] = {name: letter.get(name) for name in HOW}
+    local = Local(**how, loss_fn=client.loss_fn)
+    samples = [(client.x, client.y)]
+    (update,) = local_updates(
+        client.model, [start], samples, local, seeds=[letter["seed"]], chunk=1
+    )
     send_update(client.name, SERVER, update, channel)
-    return channel.out.pop(SERVER), update.loss if isinstance(update, LocalUpdate) else math.nan
+    return update
 
 
 # ----------------------------------------------------------------------------------- the server
@@ -254,11 +253,16 @@ def _check(server: ServerSetup) -> None:
             f"{local}: over Flower clients take steps of plain SGD, so give Local(lr=...) without "
             "clip_norm"
         )
-    for kind, codec in server.codecs.items():
+    check_codecs(server.codecs)
+
+
+def check_codecs(codecs: Mapping[str, Codec]) -> None:
+    """Raise ValueError for codecs that need every message, or do not send whole models."""
+    check_whole(codecs.get("model"))
+    for kind, codec in codecs.items():
         if any(part.in_order for part in walk(codec)):
             raise ValueError(
-                f"{kind}: {codec}: over Flower a message may be lost, and Difference needs every "
-                "message"
+                f"{kind}: {codec}: over Flower a message may be lost; use no Difference"
             )
 
 
@@ -268,15 +272,11 @@ def _outcome(
     """Store a node's answer in the channel, where `send_update` will read it."""
     if answer is None:
         return FloatingPointError("the node did not answer")
-    letter = _letter(answer.content)
-    if letter["kind"] == "error":
-        why = letter["message"].decode()
-        raise FlowerError(f"round {channel.step - 1}, at {name!r}: {why}")
+    letter = answer.content[RECORD]
     channel.come[name] = letter["kind"], letter["message"]
     if letter["kind"] == "control":
         return FloatingPointError("the client reports that its training failed")
-    metrics: Any = answer.content.metric_records["metrics"]
-    return LocalUpdate({}, float(metrics["loss"]), num_samples=0, num_steps=0)
+    return LocalUpdate({}, answer.content["metrics"]["loss"], num_samples=0, num_steps=0)
 
 
 def _introduced(
@@ -293,10 +293,13 @@ def _introduced(
         time.sleep(0.5)
     nodes: dict[str, int] = {}
     sizes = {}
-    letters: dict[int, dict[str, Any]] = {node: {} for node in ids}
-    answers = _ask(grid, letters, "query", channel, server.reply_seconds)
+    answers = _ask(grid, {node: {} for node in ids}, "query", channel, server.reply_seconds)
+    if len(answers) < len(ids):
+        raise FlowerError(
+            f"{len(ids) - len(answers)} of the nodes {ids} did not introduce themselves"
+        )
     for node, answer in answers.items():
-        about = _letter(answer.content)
+        about = answer.content[RECORD]
         name = about["name"]
         for what, mine in _fits(server).items():
             if about[what] != mine:
@@ -319,6 +322,7 @@ def _ask(
 ) -> "dict[int, Message]":
     """Send each node its message and wait; returns the answers that came, by node."""
     from flwr.app import ConfigRecord, Message, RecordDict
+    from flwr.common.constant import ErrorCode
     from flwr.common.serde import message_to_proto
 
     messages = [
@@ -334,21 +338,14 @@ def _ask(
     answers = {}
     for answer in grid.send_and_receive(messages, timeout=seconds):
         node = answer.metadata.src_node_id
-        if answer.has_error():
-            reason = answer.error.reason or f"error {answer.error.code}"
-            warnings.warn(f"node {node}, step {channel.step}: {reason}", stacklevel=2)
-        else:
+        if not answer.has_error():
             channel.nbytes_moved += message_to_proto(answer).ByteSize()
             answers[node] = answer
-    if what == "query" and len(answers) < len(letters):
-        lost = sorted(letters.keys() - answers.keys())
-        raise FlowerError(f"nodes {lost} did not introduce themselves within {seconds:g} s")
+        elif answer.error.code == ErrorCode.CLIENT_APP_RAISED_EXCEPTION:
+            raise FlowerError(f"step {channel.step}, node {node}: {answer.error.reason}")
+        else:
+            warnings.warn(f"node {node}, step {channel.step}: {answer.error.reason}", stacklevel=2)
     return answers
-
-
-def _letter(content: "RecordDict") -> dict[str, Any]:
-    """The package's record in a message or in a node's state."""
-    return dict(content.config_records[RECORD])
 
 
 def _fits(side: ClientSetup | ServerSetup) -> dict[str, str]:

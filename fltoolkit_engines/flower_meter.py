@@ -7,15 +7,14 @@ message may be lost, so codecs with a memory are refused. Not here: `fedavg` its
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-import torch
-
 from fltoolkit.channel import Channel
-from fltoolkit.codecs.base import Codec, walk
-from fltoolkit.links import Link, check_whole
+from fltoolkit.codecs.base import Codec
+from fltoolkit.links import Link
+from fltoolkit.trees import Tree
+from fltoolkit_engines._framed import framed, unframed
+from fltoolkit_engines.flower import check_codecs
 
 __all__ = ["MeteredGrid", "metered_mod"]
-
-MARK = "fltoolkit:"  # before the name of a record of arrays that travels as a message
 
 
 def metered_mod(codecs: Mapping[str, Codec]) -> Callable[[Any, Any, Callable[..., Any]], Any]:
@@ -24,9 +23,8 @@ def metered_mod(codecs: Mapping[str, Codec]) -> Callable[[Any, Any, Callable[...
 
     def mod(message: Any, context: Any, call_next: Callable[..., Any]) -> Any:
         node = f"node {message.metadata.dst_node_id}"
-        meter.carry(message, Link("server", node, "model"), out=False)
-        reply = call_next(message, context)
-        return meter.carry(reply, Link(node, "server", "model"), out=True)
+        meter.carry(unframed, message, Link("server", node, "model"))
+        return meter.carry(framed, call_next(message, context), Link(node, "server", "model"))
 
     return mod
 
@@ -35,10 +33,8 @@ class MeteredGrid:
     """Give it to a strategy in place of ``grid``. ``channel`` has the ledger; a step is a call."""
 
     def __init__(self, grid: Any, codecs: Mapping[str, Codec]):
+        check_codecs(codecs)
         self.grid, self.channel = grid, Channel(codecs)
-        check_whole(self.channel.codecs.get("model"))
-        if any(part.in_order for codec in codecs.values() for part in walk(codec)):
-            raise ValueError(f"{codecs}: over Flower a message may be lost; leave Difference out")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.grid, name)
@@ -47,31 +43,18 @@ class MeteredGrid:
         """As the grid's own, with the arrays of all messages encoded, counted and decoded."""
         self.channel.step += 1
         for message in (messages := list(messages)):
-            link = Link("server", f"node {message.metadata.dst_node_id}", "model")
-            self.carry(message, link, out=True)
+            node = f"node {message.metadata.dst_node_id}"
+            self.carry(framed, message, Link("server", node, "model"))
         for reply in self.grid.send_and_receive(messages, **how):
-            link = Link(f"node {reply.metadata.src_node_id}", "server", "model")
-            yield self.carry(reply, link, out=False)
+            node = f"node {reply.metadata.src_node_id}"
+            yield self.carry(unframed, reply, Link(node, "server", "model"))
 
-    def carry(self, message: Any, link: Link, *, out: bool) -> Any:
-        """Make bytes of the arrays in a message (``out``), or the reverse; count them."""
-        from flwr.app import ArrayRecord, ConfigRecord, RecordDict
-
-        content = RecordDict()
-        for name, record in message.content.items() if message.has_content() else ():
-            if isinstance(record, ArrayRecord) and not out:
-                raise ValueError(f"{link}: {name!r} came unmetered: add metered_mod to the clients")
-            if isinstance(record, ArrayRecord):
-                tree = {key: torch.tensor(array.numpy()) for key, array in record.items()}
-                data = self.channel.links.codecs_of(link).sending.encode(tree)
-                content[MARK + name] = ConfigRecord({"message": data})
-            elif name.startswith(MARK):
-                tree = self.channel.decode(link, data := record["message"])
-                content[name.removeprefix(MARK)] = ArrayRecord(torch_state_dict=tree)
-            else:
-                content[name] = record
-                continue
-            self.channel.count(link, data, tree)
-        if message.has_content():  # it may be shared between messages, so it is replaced
+    def carry(self, change: Callable[[Channel, Link, Tree], Tree], message: Any, link: Link) -> Any:
+        """Change the arrays in a message; one that reports an error has none."""
+        if message.has_content():
+            content = message.content.copy()  # it may be shared between messages
+            for name, record in message.content.array_records.items():
+                tree = change(self.channel, link, record.to_torch_state_dict())
+                content[name] = type(record)(tree)
             message.content = content
         return message

@@ -15,12 +15,12 @@ import contextlib
 import io
 import json
 import os
-import re
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
@@ -51,6 +51,7 @@ except ImportError as error:
 __all__ = ["Datasite", "MockDrive", "quiet"]
 
 FRAME = "tree.flt"  # a data set is one frame of wire.py
+HOW = {"has_do_role": True, "has_ds_role": True, "encryption": True}  # each owner logs in
 
 
 @contextlib.contextmanager
@@ -70,60 +71,35 @@ class MockDrive:
     machine. But actions through `Datasite` are refused as they would be between machines.
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None = None):
-        if folder is None:  # deleted with this object
-            self._temporary = tempfile.TemporaryDirectory(prefix="fltoolkit-syft-")
-            folder = self._temporary.name
-        self.folder = Path(folder)
+    def __init__(self) -> None:
+        self._temporary = tempfile.TemporaryDirectory(prefix="fltoolkit-syft-")
+        self.folder = Path(self._temporary.name)  # is deleted with this object
         self.store = MockDriveBackingStore()
         self.lock = threading.RLock()  # syft's stand-in is not made for two threads
-        self.sites: dict[str, Datasite] = {}
-
-    @contextlib.contextmanager
-    def patched(self) -> Iterator[None]:
-        """Make syft's login use this Drive instead of Google's, and ``folder`` as home folder.
-
-        Inside the ``with``, ``login_do`` and ``login_ds`` work with the path that `token` returns.
-        """
-
-        def build_drive_service(credentials: Any, *_: Any, **__: Any) -> MockDriveService:
-            return MockDriveService(self.store, credentials.client_id)
-
-        home, google = os.environ.get("HOME"), gdrive_transport.build_drive_service
-        with self.lock:
-            try:
-                os.environ["HOME"] = str(self.folder)
-                gdrive_transport.build_drive_service = build_drive_service
-                yield
-            finally:
-                gdrive_transport.build_drive_service = google
-                os.environ.pop("HOME") if home is None else os.environ.update(HOME=home)
-
-    def token(self, email: str) -> Path:
-        """A file that looks like Google's token for this account."""
-        path = self.folder / f"token_{email}.json"
-        path.write_text(json.dumps({"client_id": email, "client_secret": "", "refresh_token": "-"}))
-        return path
+        self.names: set[str] = set()
 
     def join(self, name: str) -> "Datasite":
-        """A new datasite on this Drive; its e-mail is ``name@example.org``."""
-        if name in self.sites or not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
-            raise ValueError(
-                f"name={name!r}: give one word that is not taken yet; taken are {list(self.sites)}"
-            )
-        email = f"{name}@example.org"
-        with self.patched(), quiet():
-            config = SyftRDSClientConfig.for_jupyter(
-                email,
-                has_do_role=True,
-                has_ds_role=True,
-                token_path=self.token(email),
-                encryption=True,
-            )
-            site = Datasite(SyftRDSClient.from_config(config), lock=self.lock)
-            _init_client_login(site.client.sync_engine, sync=True, load_peers=True)
-        self.sites[name] = site
-        return site
+        """A new datasite on this Drive; its e-mail is ``name@example.org``.
+
+        While it logs in, syft uses this Drive in place of Google's, and ``folder`` as home folder.
+        """
+        if name in self.names:
+            raise ValueError(f"name={name!r} is taken: give another one than {sorted(self.names)}")
+        self.names.add(name)
+        email, token = f"{name}@example.org", self.folder / f"{name}.json"
+        token.write_text(json.dumps({"client_id": email, "client_secret": "", "refresh_token": ""}))
+
+        def build(credentials: Any, *_: Any, **__: Any) -> MockDriveService:
+            return MockDriveService(self.store, credentials.client_id)
+
+        with (
+            self.lock,
+            quiet(),
+            patch.dict(os.environ, HOME=str(self.folder)),
+            patch.object(gdrive_transport, "build_drive_service", build),
+        ):
+            config = SyftRDSClientConfig.for_jupyter(email, token_path=token, **HOW)
+            return Datasite(config, lock=self.lock)
 
     def files(self) -> dict[str, bytes]:
         """Everything that the operator of the Drive can read: names and contents of all files."""
@@ -140,11 +116,12 @@ class Datasite:
     part of their e-mail before the @, or by the whole e-mail.
     """
 
-    def __init__(self, client: SyftRDSClient, *, lock: Any = None):
-        self.client = client
-        self.email: str = client.email
+    def __init__(self, config: SyftRDSClientConfig, *, lock: Any = None):
+        self.client = SyftRDSClient.from_config(config)
+        _init_client_login(self.client.sync_engine, sync=True, load_peers=True)
+        self.email: str = self.client.email
         self.name = self.email.partition("@")[0]
-        self.folder = Path(client.syftbox_folder) / self.email
+        self.folder = Path(self.client.syftbox_folder) / self.email
         self.lock = lock or contextlib.nullcontext()
 
     @classmethod
@@ -153,19 +130,10 @@ class Datasite:
 
         Unlike syft's ``login_do`` and ``login_ds`` it encrypts. No test runs it.
         """
-        both: dict[str, Any] = {"has_do_role": True, "has_ds_role": True, "encryption": True}
-        if check_env() == Environment.COLAB:
-            config = SyftRDSClientConfig.for_colab(email, **both)
-        elif token_path is None:
-            raise ValueError(
-                f"token_path=None: outside Colab, {email} needs a token file of Google"
-            )
-        else:
-            config = SyftRDSClientConfig.for_jupyter(email, token_path=Path(token_path), **both)
         with quiet():
-            client = SyftRDSClient.from_config(config)
-            _init_client_login(client.sync_engine, sync=True, load_peers=True)
-        return cls(client)
+            if check_env() == Environment.COLAB:
+                return cls(SyftRDSClientConfig.for_colab(email, **HOW))
+            return cls(SyftRDSClientConfig.for_jupyter(email, token_path=token_path, **HOW))
 
     # ---- peers
 
@@ -186,10 +154,7 @@ class Datasite:
         """Accept an owner who has asked. Then both may send messages and submit jobs."""
         asking = _called(peer, self.requests())
         if not asking:
-            raise PermissionError(
-                f"{self.name} cannot accept {peer!r}, who has not asked: {peer}.ask({self.name!r}) "
-                f"comes first. These have asked: {self.requests()}"
-            )
+            raise PermissionError(f"{self.name} cannot accept {peer!r}, who has not asked")
         with self.lock, quiet():
             self.client.approve_peer_request(asking[0], verbose=False)
             self.allow(asking[0], f"messages/{asking[0]}/")
@@ -212,15 +177,13 @@ class Datasite:
 
     # ---- data sets, and files in each other's folders
 
-    def publish(
-        self, name: str, private: Tree, *, to: Sequence[str], mock: Tree | None = None
-    ) -> None:
+    def publish(self, name: str, private: Tree, *, to: Sequence[str]) -> None:
         """Publish a data set: a mock part for the owners in ``to``, and a private part.
 
-        The private part stays here. The mock part is stored on the Drive without encryption. By
-        default it holds zeros of the same shapes, so the number of samples is public.
+        The private part stays here. The mock part is stored on the Drive without encryption: zeros
+        of the same shapes, so the number of samples is public.
         """
-        mock = {key: torch.zeros_like(t) for key, t in private.items()} if mock is None else mock
+        mock = {key: torch.zeros_like(t) for key, t in private.items()}
         users = [self.peer(other) for other in to]
         with tempfile.TemporaryDirectory() as folder, self.lock, quiet():
             for part, tree in (("mock", mock), ("private", private)):
@@ -237,14 +200,13 @@ class Datasite:
     def mock(self, name: str, owner: str | None = None) -> Tree:
         """The mock part of this owner's or a peer's data set."""
         self.sync()
-        files = self._dataset(name, owner).mock_files
-        return unpack(next(path for path in files if path.name == FRAME).read_bytes())
+        return _tree(self._dataset(name, owner).mock_files)
 
     def private(self, name: str, owner: str | None = None) -> Tree:
         """This owner's private part of a data set. Raises PermissionError for a peer's."""
         found = self._dataset(name, owner)
         try:
-            return unpack(next(p for p in found.private_files if p.name == FRAME).read_bytes())
+            return _tree(found.private_files)
         except (FileNotFoundError, StopIteration):
             whose = found.owner.partition("@")[0]
             raise PermissionError(
@@ -255,13 +217,7 @@ class Datasite:
 
     def _dataset(self, name: str, owner: str | None) -> Any:
         email = self.email if owner in (None, self.name, self.email) else self.peer(str(owner))
-        try:
-            return self.client.dataset_manager.get(name, datasite=email)
-        except FileNotFoundError:
-            raise FileNotFoundError(
-                f"{self.name} sees no data set {name!r} of {email}: its owner publishes it with "
-                f"to=[{self.name!r}]"
-            ) from None
+        return self.client.dataset_manager.get(name, datasite=email)
 
     def allow(self, peer: str, folder: str) -> None:
         """Let a peer write into a folder of this datasite, e.g. ``"notes/"``."""
@@ -279,9 +235,8 @@ class Datasite:
         self.sync()
         if not (self.folder / path).is_file():
             raise FileNotFoundError(
-                f"{self.name} has no {path!r}. If a peer has written it: syft drops a file without "
-                "permission and does not tell the writer. Call "
-                f"{self.name}.allow(peer, folder), and let the peer write it again"
+                f"{self.name} has no {path!r}. syft drops a file without permission and does not "
+                f"tell the writer: call {self.name}.allow(peer, folder) before the peer writes it"
             )
         return (self.folder / path).read_text()
 
@@ -375,8 +330,10 @@ class Datasite:
         done.platform_id = file_id
         self._drive().owner_remove_proposed_filechange_message_from_inbox(done)
 
-    def __repr__(self) -> str:
-        return f"<Datasite {self.email}>"
+
+def _tree(files: Sequence[Path]) -> Tree:
+    """The frame among the files of a part of a data set."""
+    return unpack(next(path for path in files if path.name == FRAME).read_bytes())
 
 
 def _called(name: str, emails: Sequence[str]) -> list[str]:

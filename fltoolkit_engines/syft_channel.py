@@ -6,25 +6,23 @@ The content of a message is the frame of fltoolkit/wire.py, byte for byte; its p
 
     messages/<sender's e-mail>/<fltoolkit version>/<run>/<step>-<number>-<kind>
 
-``run`` is a random number of the channel, or made from a name that two processes have agreed on, so
-that a message that remains from an earlier run is not mistaken for one of this run. ``number``
-counts the messages from this sender to this receiver, from 0.
+``run`` is a random number of the channel, or made from a name that two processes have agreed on:
+messages of other runs are skipped. ``number`` counts the messages from this sender to this
+receiver, from 0.
 """
 
 import hashlib
-import re
 import secrets
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import fltoolkit
 from fltoolkit.channel import Channel, Delivery
 from fltoolkit.codecs.base import Codec
 from fltoolkit.links import Link
 from fltoolkit.trees import Tree
-from fltoolkit.wire import WireError
-from fltoolkit_engines.remote import name_place
 
 if TYPE_CHECKING:
     from fltoolkit_engines.syft import Datasite
@@ -41,8 +39,6 @@ class SyftChannel(Channel):
     `post` here and `receive` in the other process, in the order of the protocol. Both sides must
     increase ``channel.step``, and each has its own half of the ledger. Do not call `sync` on a
     datasite while messages are on their way: it would accept them as files.
-
-    In ``with SyftChannel(...) as channel:``, an error of torch names the step and the party.
 
     Args:
         sites: the datasites of this process.
@@ -64,34 +60,25 @@ class SyftChannel(Channel):
     ):
         super().__init__(codecs)
         self.sites = {site.name: site for site in sites}
-        if not (timeout >= 0 and poll >= 0):
-            raise ValueError(f"timeout={timeout}, poll={poll}: give seconds, 0 or more")
         self.timeout, self.poll = timeout, poll
-        self.transport: list[int] = []  # bytes on the Drive, one number for each of `transfers`
-        self._agreed = run is not None
-        self._run = _hex(run)
-        self._posted: dict[tuple[str, str], int] = {}  # number of messages by sender and receiver
-        self._taken: dict[tuple[str, str], int] = {}
-        self._runs: dict[str, str] = {}  # the runs of parties in other processes
-        self._at = "nobody"  # the party that received the last message and computes now
+        # since this channel was made, by link: messages, their bytes, bytes on the Drive
+        self.on_drive: dict[Link, tuple[int, int, int]] = {}
+        name = run or secrets.token_hex(16)
+        self._run = hashlib.sha256(name.encode()).hexdigest()[:8]
+        self._posted: Counter[tuple[str, str]] = Counter()  # messages by sender and receiver
+        self._taken: Counter[tuple[str, str]] = Counter()
 
     def post(self, sender: str, receiver: str, kind: str, tree: Tree) -> None:
         """The sender's half of `send`: encode the message and put it into the receiver's inbox."""
-        self._post(Link(sender, receiver, kind), tree)
-
-    def _post(self, link: Link, tree: Tree) -> None:
-        sender, receiver, kind = link
-        sending = self.links.codecs_of(link).sending
-        site, number = self._site(sender), self._posted.get(link[:2], 0)
-        path = f"{fltoolkit.__version__}/{self._run}/{self.step}-{number}-{kind}"
+        link, ends = Link(sender, receiver, kind), (sender, receiver)
         try:
-            message = sending.encode(tree)
-            on_drive = site.post(receiver, path, message)
+            message = self.links.codecs_of(link).sending.encode(tree)
+            path = self._path(link, self._posted[ends])
+            on_drive = self._site(sender).post(receiver, path, message)
         except (OSError, TypeError, ValueError) as error:
-            raise self._with_place(error, link) from error
-        self._posted[link[:2]] = number + 1
-        self.count(link, message, tree)
-        self.transport.append(on_drive)
+            raise type(error)(f"{link}, step {self.step}: {error}") from error
+        self._posted[ends] += 1
+        self._count(link, message, tree, on_drive)
 
     def receive(self, sender: str, receiver: str, kind: str) -> Tree:
         """The receiver's half of `send`: wait for the message, check it, decode it.
@@ -100,77 +87,58 @@ class SyftChannel(Channel):
             TimeoutError: no message came.
             WireError: the message is damaged or cannot be decrypted.
             PermissionError: its sender is no peer, or claims to be somebody else.
-            ConnectionError: it is not the message that the protocol expects now: one is missing, or
-                the parties are at different steps or have different versions of fltoolkit.
+            ConnectionError: it is another message of this run than the protocol expects now: one is
+                missing, or the parties have different steps or versions of fltoolkit.
         """
         return self._receive(Link(sender, receiver, kind)).tree
 
     def cross(self, link: Link, tree: Tree) -> Delivery:
         """`post`, then `receive`, if both ends are in this process."""
-        self._post(link, tree)
+        self.post(*link, tree)
         return self._receive(link)
 
     def _receive(self, link: Link) -> Delivery:
-        sender, receiver, _ = link
-        site = self._site(receiver)
-        end = time.monotonic() + self.timeout
+        site, end = self._site(link.receiver), time.monotonic() + self.timeout
         try:
             while (found := self._take(site, link)) is None:
                 if (left := end - time.monotonic()) <= 0:
                     raise TimeoutError(
-                        f"{receiver} has waited {self.timeout:g} s and nothing came. If {sender} "
-                        "has stopped, start it again and continue from the last save_run; if it is "
-                        "slow, give a longer timeout"
+                        f"{link.receiver} has waited {self.timeout:g} s and nothing came. If "
+                        f"{link.sender} has stopped, start both again from the last save_run; if "
+                        "it is slow, give a longer timeout; two processes need the same run="
                     )
                 time.sleep(min(self.poll, left))
             message, on_drive = found
             received = self.decode(link, message)
         except (OSError, TypeError, ValueError) as error:
-            raise self._with_place(error, link) from error
-        self._at = receiver
-        self._taken[link[:2]] = self._taken.get(link[:2], 0) + 1
-        if sender not in self.sites:  # else it was counted when it was posted
-            self.count(link, message, received)
-            self.transport.append(on_drive)
+            raise type(error)(f"{link}, step {self.step}: {error}") from error
+        self._taken[link.sender, link.receiver] += 1
+        if link.sender not in self.sites:  # else it was counted when it was posted
+            self._count(link, message, received, on_drive)
         return Delivery(received, message)
 
     def _take(self, site: "Datasite", link: Link) -> tuple[bytes, int] | None:
-        """The next message of this run from this sender; None if there is none yet.
-
-        Raises ConnectionError if it is not the message that is expected.
-        """
-        sender, receiver, kind = link
-        while (found := site.take(sender)) is not None:
+        """The next message of this run, and its bytes on the Drive; None if there is none yet."""
+        expected = self._path(link, self._taken[link.sender, link.receiver])
+        while (found := site.take(link.sender)) is not None:
             path, content, on_drive = found
-            named = re.fullmatch(r"([^/]+)/([0-9a-f]{8})/(\d+)-(\d+)-([a-z]+)", path)
-            if named is None:
-                raise WireError(f"{path!r} is no name of a message")
-            version, run, step, number, what = named.groups()
-            ours = self._run
-            if sender not in self.sites and not self._agreed:
-                ours = self._runs.get(sender, run)
-            elif run != ours:
-                continue  # a message that remains from an earlier run
-            if version != fltoolkit.__version__:
+            if path == expected:
+                return content, on_drive
+            if f"/{self._run}/" in path:  # others remain from an earlier run
                 raise ConnectionError(
-                    f"{sender} runs fltoolkit {version}, {receiver} {fltoolkit.__version__}: the "
-                    "bytes may mean something else. Install the same version on both sides"
+                    f"expected message {expected}, found {path} (version/run/step-number-kind). A "
+                    "message was lost, or the parties have different versions or protocols: start "
+                    "both sides again from the same save_run"
                 )
-            if run != ours:
-                raise ConnectionError(
-                    f"{sender} has begun run {run} while {receiver} is in run {ours}: make a new "
-                    "channel on both sides, and continue from the same save_run"
-                )
-            self._runs[sender] = run
-            expected = self._taken.get(link[:2], 0)
-            if (int(step), int(number), what) != (self.step, expected, kind):
-                raise ConnectionError(
-                    f"expected message {expected}, {kind} of step {self.step}; found message "
-                    f"{number}, {what} of step {step}. A message was lost, or the parties run "
-                    "different protocols: start both sides again from the same save_run"
-                )
-            return content, on_drive
         return None
+
+    def _path(self, link: Link, number: int) -> str:
+        return f"{fltoolkit.__version__}/{self._run}/{self.step}-{number}-{link.kind}"
+
+    def _count(self, link: Link, message: bytes, tree: Tree, on_drive: int) -> None:
+        self.count(link, message, tree)
+        num, ours, theirs = self.on_drive.get(link, (0, 0, 0))
+        self.on_drive[link] = num + 1, ours + len(message), theirs + on_drive
 
     def _site(self, name: str) -> "Datasite":
         if name not in self.sites:
@@ -180,57 +148,24 @@ class SyftChannel(Channel):
             )
         return self.sites[name]
 
-    def _with_place(self, error: Exception, link: Link) -> Exception:
-        """The same error, with sender, receiver, kind and step in front."""
-        sender, receiver, kind = link
-        kinds = (WireError, PermissionError, TimeoutError, ConnectionError, TypeError, OSError)
-        kind_of = next((k for k in kinds if isinstance(error, k)), ValueError)
-        return kind_of(f"{sender} -> {receiver}, {kind}, step {self.step}: {error}")
-
-    def __enter__(self) -> "SyftChannel":
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if error is not None:
-            name_place(error, f"step {self.step}, at {self._at}")
-
     # ---- the ledger
 
-    def nbytes_transport(
-        self, *, sender: str | None = None, receiver: str | None = None, kind: str | None = None
-    ) -> int:
-        """Bytes that syft put on the Drive; the arguments choose messages as in `nbytes`."""
-        chosen = self.which(sender=sender, receiver=receiver, kind=kind)
-        return sum(self.transport[number] for number in chosen)
+    def nbytes_transport(self) -> int:
+        """Bytes that syft put on the Drive since this channel was made."""
+        return sum(theirs for _, _, theirs in self.on_drive.values())
 
     def table(self) -> str:
-        """For each link and kind: messages, their bytes, bytes on the Drive, and the ratio."""
+        """For each link and kind: messages, their bytes, bytes on the Drive, and the ratio.
+
+        After `load_run`, without what was sent before.
+        """
+        counts: dict[str, tuple[int, ...]] = {
+            f"{a} -> {b} {kind}": row for (a, b, kind), row in self.on_drive.items()
+        }
+        all_links = self.on_drive.values()
+        counts["all"] = tuple(sum(row[column] for row in all_links) for column in range(3))
         rows = [f"{'link':<34}{'messages':>9}{'bytes':>14}{'on the Drive':>14}{'ratio':>7}"]
-        links = list(dict.fromkeys((t.sender, t.receiver, t.kind) for t in self.transfers))
-        for a, b, kind in links:
-            num = sum((t.sender, t.receiver, t.kind) == (a, b, kind) for t in self.transfers)
-            ours = self.nbytes(sender=a, receiver=b, kind=kind)
-            theirs = self.nbytes_transport(sender=a, receiver=b, kind=kind)
-            name = f"{a} -> {b} {kind}"
-            rows.append(f"{name:<34}{num:>9,}{ours:>14,}{theirs:>14,}{theirs / ours:>7.2f}")
-        ours, theirs = self.nbytes(), self.nbytes_transport()
-        ratio = f"{theirs / ours:>7.2f}" if ours else ""
-        rows.append(f"{'all':<34}{len(self.transfers):>9,}{ours:>14,}{theirs:>14,}{ratio}")
+        for name, (num, ours, theirs) in counts.items():
+            ratio = theirs / max(ours, 1)
+            rows.append(f"{name:<34}{num:>9,}{ours:>14,}{theirs:>14,}{ratio:>7.2f}")
         return "\n".join(rows)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state as in `Channel.state_dict`, with the bytes on the Drive."""
-        return {**super().state_dict(), "transport": list(self.transport)}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved `state_dict` as a new run, which skips older messages."""
-        super().load_state_dict(state)
-        self.transport = list(state["transport"])
-        if not self._agreed:
-            self._run = _hex(None)
-        self._posted, self._taken, self._runs = {}, {}, {}
-
-
-def _hex(run: str | None) -> str:
-    """The name of a run in a path."""
-    return secrets.token_hex(4) if run is None else hashlib.sha256(run.encode()).hexdigest()[:8]

@@ -11,10 +11,9 @@ protection: an approved job can copy private data into its result.
 
 import ast
 import difflib
-import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +39,6 @@ class Review:
     def code(self) -> str:
         """The text of ``main.py``, the only file that will run."""
         return self.files.get("code/main.py", "")
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of all files."""
-        return hashlib.sha256(repr(sorted(self.files.items())).encode()).hexdigest()
-
-    def __repr__(self) -> str:
-        files = ", ".join(sorted(self.files))
-        return f"<Review of {self.name!r} by {self.submitter}: {files}; {self.digest[:12]}>"
 
 
 class Jobs:
@@ -140,8 +130,6 @@ class Jobs:
         review = self.approved(name)
         namespace: dict[str, Any] = {"__name__": "reviewed_job"}
         exec(compile(review.code, f"{name}/main.py", "exec"), namespace)
-        if "main" not in namespace:
-            raise ValueError(f"job {name!r} of {review.submitter}: its main.py defines no main()")
         return namespace["main"](self.site.private(data), **inputs)
 
     def close(self, name: str, note: str) -> None:
@@ -156,17 +144,12 @@ class Jobs:
         self._approved.pop(name, None)
 
     def _job(self, name: str) -> Any:
-        mine = [
-            job
-            for job in self.site.client.job_client.jobs
-            if job.datasite_owner_email == self.site.email
-        ]
-        found = [job for job in mine if job.name == name]
+        jobs, me = self.site.client.job_client.jobs, self.site.email
+        found = [job for job in jobs if job.datasite_owner_email == me and job.name == name]
         if len(found) != 1:
-            have = [f"{job.name!r} of {job.submitted_by}" for job in mine]
             raise ValueError(
                 f"{self.site.name} has {len(found)} jobs called {name!r} and needs exactly one; "
-                f"its jobs are {have}"
+                "status() lists all jobs"
             )
         return found[0]
 
@@ -177,7 +160,7 @@ class Jobs:
         return Review(job.name, job.submitted_by, files)
 
     def _unchanged(self, read: Review, now: Review) -> None:
-        if read.digest == now.digest:
+        if read.files == now.files:
             return
         changed = sorted({path for path, _ in read.files.items() ^ now.files.items()})
         lines = difflib.unified_diff(
@@ -201,11 +184,10 @@ def settings_of(code: str) -> dict[str, Any]:
     for node in ast.parse(code).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SETTINGS":
             return dict(ast.literal_eval(node.value))
-    raise ValueError(
-        'main.py declares no settings: write SETTINGS = {"lr": ..., ...} at its top level'
-    )
+    raise ValueError('main.py has no settings: write SETTINGS = {"lr": ..., ...} at its top level')
 
 
+@dataclass(frozen=True)
 class ReviewedJob:
     """Lets `fedavg` train by a job that each owner has approved.
 
@@ -226,19 +208,10 @@ class ReviewedJob:
         mocks: what `fedavg` gets as clients, by the owner's name.
     """
 
-    def __init__(
-        self,
-        name: str,
-        data: str,
-        owners: Mapping[str, Jobs],
-        mocks: Mapping[str, tuple[Tensor, Tensor]],
-    ):
-        if owners.keys() != mocks.keys():
-            raise ValueError(
-                f"owners {sorted(owners)} and mocks {sorted(mocks)}: give one of each for every "
-                "owner"
-            )
-        self.name, self.data, self.owners, self.mocks = name, data, dict(owners), dict(mocks)
+    name: str
+    data: str
+    owners: Mapping[str, Jobs]
+    mocks: Mapping[str, tuple[Tensor, Tensor]]
 
     def __call__(
         self,
@@ -248,10 +221,8 @@ class ReviewedJob:
         local: Local,
         *,
         seeds: Sequence[int],
-        states: Any = None,
     ) -> list[LocalUpdate | FloatingPointError]:
         """Train as `local_updates` does, but at the owners; ``module`` is not used."""
-        settings = {f.name: getattr(local, f.name) for f in fields(local) if f.name != "loss_fn"}
         updates: list[LocalUpdate | FloatingPointError] = []
         for start, mock, seed in zip(starts, data, seeds, strict=True):
             found = [name for name, (x, _) in self.mocks.items() if x is mock[0]]
@@ -260,34 +231,25 @@ class ReviewedJob:
                     f"a client is not one of job {self.name!r}: give fedavg Fleet(job.mocks, job)"
                 )
             try:
-                updates.append(self._at(found[0], start, seed, settings))
+                updates.append(self._at(found[0], start, seed, local))
             except FloatingPointError as error:
                 updates.append(error)
         return updates
 
-    def _at(self, owner: str, start: Tree, seed: int, settings: Mapping[str, Any]) -> LocalUpdate:
+    def _at(self, owner: str, start: Tree, seed: int, local: Local) -> LocalUpdate:
         """Run the job at one owner and check its result."""
         jobs, place = self.owners[owner], f"{owner}, job {self.name!r}"
-        declared = settings_of(jobs.approved(self.name).code)
-        wanted, reviewed = ({k: v for k, v in of.items() if v} for of in (settings, declared))
-        if wanted != reviewed:  # None and 0 mean the same as a missing setting
+        reviewed = Local(**settings_of(jobs.approved(self.name).code), loss_fn=local.loss_fn)
+        if local != reviewed:
             raise PermissionError(
-                f"{place}: fedavg asks for {wanted}, but the owner has approved {reviewed}"
+                f"{place}: fedavg asks for {local}, but the owner has approved {reviewed}"
             )
-        try:
-            update = jobs.run(self.name, self.data, start=start, seed=seed)
-        except (ValueError, RuntimeError, FloatingPointError) as error:  # raised in main()
-            kinds = (FloatingPointError, ValueError)  # subclasses may need more than a text
-            kind = next((k for k in kinds if isinstance(error, k)), RuntimeError)
-            raise kind(f"{place}: {error}") from error
+        update = jobs.run(self.name, self.data, start=start, seed=seed)
         if not isinstance(update, LocalUpdate):
             raise TypeError(f"{place}: main() returned {type(update).__name__}, not a LocalUpdate")
-        got = {key: tuple(t.shape) for key, t in update.delta.items()}
-        if got != (expected := {key: tuple(t.shape) for key, t in start.items()}):
-            wrong = sorted(key for key, _ in got.items() ^ expected.items())
+        got, sent = ({key: [*t.shape] for key, t in of.items()} for of in (update.delta, start))
+        if got != sent:
             raise ValueError(
-                f"{place}: the update does not fit the model that was sent, at {wrong}: "
-                f"{ {key: got.get(key) for key in wrong} } instead of "
-                f"{ {key: expected.get(key) for key in wrong} }. Nothing leaves {owner}"
+                f"{place}: the update has {got}, the model {sent}. Nothing leaves {owner}"
             )
         return update

@@ -114,7 +114,8 @@ class DistributedChannel(Channel):
             self.count(link, message, tree)
             return Delivery(nothing, b"")
         if receiver in self.here:
-            step, delivery = self._ahead.pop(link, None) or self._fetch(link)
+            known = link in self._ahead
+            step, delivery = self._ahead.pop(link) if known else self._fetch(link)
             if step != self.step:
                 raise PeerError(
                     f"step {self.step}, {link}: {sender!r} is at step {step}. Both "

@@ -23,7 +23,8 @@ def test_a_missing_flower_is_named(monkeypatch):
 
 
 flwr = pytest.importorskip("flwr", reason="Flower is not installed: pip install 'flwr>=1.21'")
-from flwr.app import Context, RecordDict  # noqa: E402
+from flwr.app import Context, Error, Message, RecordDict  # noqa: E402
+from flwr.common.constant import ErrorCode  # noqa: E402
 from flwr.common.serde import message_from_proto, message_to_proto  # noqa: E402
 
 NUM_NODES, ROUNDS = 4, 5
@@ -89,7 +90,11 @@ class LoopGrid:
             node = message.metadata.dst_node_id
             if (node, message.metadata.group_id) in self.silent:
                 continue
-            answer = self.app(self.over(message), self.contexts[node])
+            try:
+                answer = self.app(self.over(message), self.contexts[node])
+            except Exception as error:  # as Flower reports it
+                code = ErrorCode.CLIENT_APP_RAISED_EXCEPTION
+                answer = Message(Error(code, reason=str(error)), reply_to=message)
             answers.append(self.over(answer))
         return answers[::-1]  # in any order
 
@@ -208,5 +213,5 @@ def test_a_mistake_at_a_client_names_it():
             client.x = client.x[:, :-1]  # a column is missing
         return client
 
-    with pytest.raises(flower.FlowerError, match="round 0, at 'client-1': mat1 and mat2 shapes"):
+    with pytest.raises(flower.FlowerError, match="step 1, node 1001: mat1 and mat2 shapes"):
         run(LoopGrid(flower.client_app(setup)), cohort=4)

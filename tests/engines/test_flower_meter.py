@@ -7,6 +7,7 @@ import torch
 
 from fltoolkit.codecs import Entropy, ErrorFeedback, Pipeline, Quantize
 from fltoolkit.links import Link
+from fltoolkit_engines._framed import unframed
 from fltoolkit_engines.flower_meter import MeteredGrid, metered_mod
 from fltoolkit_research.codecs import Difference
 
@@ -77,8 +78,8 @@ def test_codecs_with_a_memory_are_refused(codec):
 
 
 def test_a_client_without_the_mod_is_named():
-    grid = MeteredGrid(LoopGrid(strangers_app([])), {})
     arrays = ArrayRecord({"w": torch.ones(3)})
     message = FlowerMessage(RecordDict({"arrays": arrays}), 1000, "train")
-    with pytest.raises(ValueError, match=r"node 1000 -> server, model: 'arrays' .* metered_mod"):
-        grid.carry(message, Link("node 1000", "server", "model"), out=False)
+    link = Link("node 1000", "server", "model")
+    with pytest.raises(ValueError, match=r"node 1000 -> server, model: \['w'\] came unmetered"):
+        MeteredGrid(None, {}).carry(unframed, message, link)

@@ -5,6 +5,7 @@ import io
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,6 +44,9 @@ def main(data, start, seed):
 """
 
 
+LOCAL = Local(loss_fn=nn.functional.cross_entropy, **settings_of(CODE))
+
+
 def network(*names):
     """A Drive, and datasites of which the last is a peer of all others."""
     drive = MockDrive()
@@ -71,16 +75,14 @@ def stored(drive, name="msgv2_"):
 # ---------------------------------------------------------------------- the seams of syft
 
 
-def test_one_function_is_replaced_and_put_back(tmp_path):
+def test_one_function_is_replaced_and_put_back():
     from syft.sync.connections.drive import gdrive_transport
 
     before, home = gdrive_transport.build_drive_service, Path.home()
-    drive = MockDrive(tmp_path)
-    with drive.patched():
-        assert gdrive_transport.build_drive_service is not before
-        assert Path.home() == tmp_path
+    site = MockDrive().join("zoe")
     assert gdrive_transport.build_drive_service is before
     assert Path.home() == home
+    assert home not in site.folder.parents
 
 
 # ----------------------------------------------------------------- peers, mocks, permissions
@@ -96,8 +98,6 @@ def test_each_sees_the_mock_and_only_the_owner_the_private_part(net):
         net.bob.private("patients", "alice")
     with pytest.raises(PermissionError, match="carol and alice are no peers"):
         net.carol.mock("patients", "alice")
-    with pytest.raises(FileNotFoundError, match=r"bob sees no data set 'x' of alice@.*publishes"):
-        net.bob.mock("x", "alice")
 
 
 def test_nothing_private_lies_on_the_drive(net):
@@ -232,15 +232,11 @@ def test_payload_and_transport_stand_side_by_side(net):
     channel = SyftChannel([net.alice, net.bob])
     channel.send("alice", "bob", "activations", {"h": torch.zeros(0)})
     channel.send("alice", "bob", "activations", {"h": torch.rand(100, 100)})
-    assert (
-        channel.nbytes() == flt.Channel.nbytes(channel) == sum(t.nbytes for t in channel.transfers)
-    )
     on_drive = [len(f.content) for f in stored(net.drive)[-2:]]
-    assert channel.transport == on_drive
-    assert channel.nbytes_transport(sender="bob") == 0
+    assert channel.nbytes_transport() == sum(on_drive)
     assert on_drive[0] > 4187  # the envelope alone, see docs/engines_syft.md
-    assert re.search(r"alice -> bob activations +2 +40,0\d\d +4\d,\d{3} +1\.\d\d", channel.table())
-    assert SyftChannel([]).table().endswith("0")
+    row = r"activations +2 +40,0\d\d +4\d,\d{3} +1\.\d\d\n"
+    assert re.search(rf"alice -> bob {row}all", channel.table())
 
 
 def test_the_envelope_costs_4187_bytes_whatever_is_in_it(net):
@@ -294,11 +290,11 @@ def test_a_party_that_does_not_answer_is_a_timeout(net):
 
 
 def test_another_version_of_fltoolkit_is_refused(net, monkeypatch):
-    monkeypatch.setattr(flt, "__version__", "9.9")
     channel = SyftChannel([net.alice, net.bob])
-    channel.post("alice", "bob", "activations", {"h": X})
-    monkeypatch.undo()
-    with pytest.raises(ConnectionError, match=r"step 0: alice runs fltoolkit 9\.9, bob 0"):
+    with monkeypatch.context() as other:
+        other.setattr(flt, "__version__", "9.9")
+        channel.post("alice", "bob", "activations", {"h": X})
+    with pytest.raises(ConnectionError, match=r"step 0: expected .*, found 9\.9/.*/0-0-"):
         channel.receive("alice", "bob", "activations")
 
 
@@ -307,31 +303,22 @@ def test_a_model_of_the_wrong_shape_is_refused_before_anything_is_learned(net):
     wrong_size = nn.Linear(12, 5)  # bob's top takes 8
     group[0] = flt.Party("alice", wrong_size, flt.SGD(wrong_size.parameters(), lr=0.1))
     before = [tensor.clone() for tensor in weights(group[1:])]
-    wrong = r"step 1, at bob: party 'bob': .*mat1 and mat2 shapes .*different cut layers"
-    with pytest.raises(ValueError, match=wrong), SyftChannel([net.alice, net.bob]) as channel:
-        train(["alice"], channel, group=group)
+    with pytest.raises(ValueError, match=r"party 'bob': .*mat1 and mat2 shapes"):
+        train(["alice"], SyftChannel([net.alice, net.bob]), group=group)
     assert all(map(torch.equal, before, weights(group[1:])))
 
 
 def test_a_lost_message_and_a_party_out_of_step_are_noticed(net):
-    alice, bob = SyftChannel([net.alice]), SyftChannel([net.bob], timeout=0)
+    alice, bob = (SyftChannel([s], run="lost", timeout=0) for s in (net.alice, net.bob))
     for _ in range(2):
         alice.post("alice", "bob", "activations", {"h": X})
     assert net.bob.take("alice")  # one is lost
-    with pytest.raises(
-        ConnectionError, match="expected message 0, activations of step 0; found mess"
-    ):
+    with pytest.raises(ConnectionError, match=r"expected .*/0-0-activ.*, found .*/0-1-activations"):
         bob.receive("alice", "bob", "activations")
-    alice, bob = SyftChannel([net.alice]), SyftChannel([net.bob], timeout=0)
+    alice, bob = (SyftChannel([s], run="step", timeout=0) for s in (net.alice, net.bob))
     alice.step = 5
     alice.post("alice", "bob", "activations", {"h": X})
-    with pytest.raises(ConnectionError, match="found message 0, activations of step 5"):
-        bob.receive("alice", "bob", "activations")
-    bob = SyftChannel([net.bob], timeout=0)
-    for sender in (SyftChannel([net.alice]), SyftChannel([net.alice])):
-        sender.post("alice", "bob", "activations", {"h": X})
-    assert torch.equal(bob.receive("alice", "bob", "activations")["h"], X)
-    with pytest.raises(ConnectionError, match=r"alice has begun run .* while bob is in run"):
+    with pytest.raises(ConnectionError, match=r"found .*/5-0-activations"):
         bob.receive("alice", "bob", "activations")
 
 
@@ -343,40 +330,29 @@ def test_a_run_that_died_goes_on_and_ends_with_the_same_weights(net, tmp_path, m
     group = train(names, channel, steps=3)
     flt.save_run(tmp_path, group, channel)
     take = Datasite.take
-    silent = lambda s, sender: None if s.name == "carol" else take(s, sender)  # noqa: E731
-    monkeypatch.setattr(Datasite, "take", silent)
+    monkeypatch.setattr(
+        Datasite, "take", lambda site, of: None if site.name == "carol" else take(site, of)
+    )
     with pytest.raises(TimeoutError, match="bob -> carol, gradients, step 4"):
         train(names, channel, steps=6, start=3, group=group)
     monkeypatch.undo()  # what was sent to carol still lies in her inbox
-
     channel, group = SyftChannel(sites, codecs, timeout=0), parties(names)
     assert flt.load_run(tmp_path, group, channel) == 3
     train(names, channel, steps=6, start=3, group=group)
     plain = flt.Channel(codecs)
     assert same(group, train(names, plain))
     assert channel.transfers == plain.transfers
-    assert len(channel.transport) == len(channel.transfers)
 
 
 def test_processes_that_agree_on_a_run_pass_over_what_an_earlier_one_left(net, monkeypatch):
-    """Also if that one had another version; without a name it cannot be told from today's."""
-    monkeypatch.setattr(flt, "__version__", "0.0.1")
-    SyftChannel([net.alice], run="monday 1").post("alice", "bob", "activations", {"h": -X})
-    monkeypatch.undo()
-    SyftChannel([net.alice], run="monday 1").post("alice", "bob", "activations", {"h": -X})
+    with monkeypatch.context() as other:
+        other.setattr(flt, "__version__", "0.0.1")
+        SyftChannel([net.alice], run="monday 1").post("alice", "bob", "activations", {"h": -X})
     alice, bob = (SyftChannel([s], run="monday 2", timeout=0) for s in (net.alice, net.bob))
     with pytest.raises(TimeoutError, match="nothing came"):
         bob.receive("alice", "bob", "activations")
     alice.post("alice", "bob", "activations", {"h": X})
     assert torch.equal(bob.receive("alice", "bob", "activations")["h"], X)
-
-
-def test_a_party_of_another_process_is_reached_by_halves_only(net):
-    channel = SyftChannel([net.alice], timeout=0)
-    with pytest.raises(ValueError, match=r"'bob' is no datasite of this process.*\['alice'\]"):
-        channel.receive("alice", "bob", "activations")
-    with pytest.raises(ValueError, match="timeout=-1"):
-        SyftChannel([], timeout=-1)
 
 
 # ------------------------------------------------------------------------- reviewed jobs
@@ -402,7 +378,7 @@ def model():
 
 
 def fed(channel, clients, network, **more):
-    local = Local(loss_fn=nn.functional.cross_entropy, **settings_of(CODE) | more)
+    local = replace(LOCAL, **more)
     bob = Server(name="bob")
     list(flt.fedavg(network, clients, channel, rounds=2, cohort=2, local=local, server=bob))
     return network.state_dict()
@@ -430,19 +406,7 @@ def answer(net, code):
     """What leaves alice for a job of this code, which she has approved."""
     jobs = submitted(net, code)
     approve(jobs, "alice")
-    return by_job(net, jobs)._at("alice", model().state_dict(), 0, settings_of(CODE))
-
-
-@pytest.mark.later
-def test_a_reviewed_setting_of_none_or_0_is_one_that_is_not_there(net):
-    """FedSGD, as `fedavg` wants it said: ``batch_size=None``."""
-    code = CODE.replace('"batch_size": 16', '"batch_size": None, "prox": 0.0')
-    made = submitted(net, code)
-    approve(made, "alice", "carol")
-    train, channel = by_job(net, made), SyftChannel([net.alice, net.carol, net.bob])
-    ours = fed(channel, Fleet(train.mocks, train), model(), **settings_of(code))
-    theirs = fed(flt.Channel(), private(net), model(), **settings_of(code))
-    assert all(map(torch.equal, ours.values(), theirs.values()))
+    return by_job(net, jobs)._at("alice", model().state_dict(), 0, LOCAL)
 
 
 @pytest.mark.slow
@@ -469,17 +433,13 @@ def test_fedavg_by_reviewed_job_is_bit_identical_to_one_process(net, jobs):
 
 
 @pytest.mark.later
-def test_a_job_that_was_not_approved_does_not_run(net, jobs):
+def test_a_job_runs_neither_before_it_is_approved_nor_after_it_was_rejected(net, jobs):
     approve(jobs, "carol")
     train, channel = by_job(net, jobs), SyftChannel([net.alice, net.carol, net.bob])
     with pytest.raises(PermissionError, match=r"alice runs only jobs.* is pending. To approve it"):
         fed(channel, Fleet(train.mocks, train), model())
     with pytest.raises(ValueError, match=r"a client is not one of job .* give fedavg Fleet"):
-        fed(channel, Fleet(mocks(net), train), model())
-
-
-@pytest.mark.later
-def test_a_rejected_job_does_not_run_and_the_reason_is_told(net, jobs):
+        fed(SyftChannel([net.alice, net.carol, net.bob]), Fleet(mocks(net), train), model())
     jobs["alice"].reject(jobs["alice"].review(jobs["name"]), "too many epochs")
     with pytest.raises(PermissionError, match="is rejected: too many epochs"):
         jobs["alice"].run(jobs["name"], "patients", start={}, seed=0)
@@ -487,14 +447,6 @@ def test_a_rejected_job_does_not_run_and_the_reason_is_told(net, jobs):
         jobs["alice"].approve(jobs["alice"].review(jobs["name"]))
     told = {r["owner"]: r["reason"] for r in jobs["bob"].status() if r["job"] == jobs["name"]}
     assert told["alice@example.org"] == "too many epochs"
-
-
-def test_the_submitter_cannot_approve(net, jobs):
-    (job, *_) = [j for j in net.bob.client.job_client.jobs if j.name == jobs["name"]]
-    with pytest.raises((PermissionError, ValueError)):
-        job.approve()
-    with pytest.raises(ValueError, match="bob has 0 jobs called"):
-        jobs["bob"].review(jobs["name"])
 
 
 @pytest.mark.later
@@ -511,7 +463,7 @@ def test_a_job_that_was_changed_after_the_review_does_not_run(net, jobs):
     with pytest.raises(PermissionError, match=r"code/main\.py. Review it again"):
         jobs["alice"].approve(review)
     again = jobs["alice"].review(jobs["name"])
-    assert again.digest != review.digest
+    assert again != review
     jobs["alice"].approve(again)
     assert jobs["alice"].approved(jobs["name"]).code == CODE.replace("0.1", "0.9")
 
@@ -534,24 +486,18 @@ def test_run_sh_is_shown_and_never_runs_here_though_syft_would_approve_it(net, j
 def test_other_settings_than_those_reviewed_are_refused(net, jobs):
     approve(jobs, "alice", "carol")
     train, channel = by_job(net, jobs), SyftChannel([net.alice, net.carol, net.bob])
-    with pytest.raises(PermissionError, match=r"asks for .*'batch_size': 1, .* has approved"):
+    with pytest.raises(PermissionError, match=r"asks for .*batch_size=1, .* has approved"):
         fed(channel, Fleet(train.mocks, train), model(), batch_size=1)
 
 
-@pytest.mark.slow
-def test_an_update_of_another_shape_than_the_model_does_not_leave_its_owner(net, jobs):
-    approve(jobs, "alice", "carol")
-    train, wrong = by_job(net, jobs), nn.Sequential(nn.Linear(12, 4))
-    channel = SyftChannel([net.alice, net.carol, net.bob])
-    with pytest.raises(ValueError, match=r"job 'job-\d+': start does not fit the module"):
-        fed(channel, Fleet(train.mocks, train), wrong)
+@pytest.mark.later
+def test_an_update_of_another_shape_than_the_model_does_not_leave_its_owner(net):
     short = CODE.replace("return ", "start = dict(list(start.items())[:1])\n    return ")
     short = short.replace("nn.Linear(12, 3)", "nn.Linear(12, 3, bias=False)")
-    with pytest.raises(ValueError, match=r"does not fit the model.*'0.bias'.*Nothing leaves alice"):
+    with pytest.raises(ValueError, match=r"update has {'0.weight'.*0.bias.*Nothing leaves alice"):
         answer(net, short)
     with pytest.raises(TypeError, match=r"main\(\) returned list, not a LocalUpdate"):
         answer(net, CODE.replace("return ", "return [data['x']]\n    "))
-    assert not [t for t in channel.transfers if t.kind == "update"]
 
 
 @pytest.mark.later
