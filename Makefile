@@ -114,7 +114,6 @@ bench: $(SETUP)  ## measure training and codecs, compared with other code
 	$(BIN)/python -m benchmarks.split_speed
 	$(BIN)/python -m benchmarks.codec_speed
 	$(BIN)/python -m benchmarks.codec_peers
-	$(BIN)/python -m benchmarks.live_cost
 
 peers: .venv-fedjax/.ready .venv-codecs/.ready  # other systems for `make bench`, apart from .venv
 

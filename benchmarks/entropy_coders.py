@@ -2,9 +2,7 @@
 
     python -m benchmarks.entropy_coders --digits           # the table of docs/codecs.md
     python -m benchmarks.entropy_coders                    # all situations, about four minutes
-    python -m benchmarks.entropy_coders --situations 2     # only the first ones
     python -m benchmarks.entropy_coders --coders nncodec Entropy   # only these and ContextEntropy
-    python -m benchmarks.entropy_coders --situations 1 --coders "plain Entropy"   # no constriction
 
 All coders get the same symbols of the same updates: 8, 4 and 2 bits per value (``s`` stochastically
 rounded, ``d`` to the nearest), and the places of the largest 10, 1 and 0.1 %. ``order 0`` is the

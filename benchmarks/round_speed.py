@@ -28,16 +28,13 @@ from functools import cache, partial
 from itertools import pairwise, product
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.links_in_files import LinksInFiles
 from fltoolkit.channel import Channel
-from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
 from fltoolkit.federated import Local, fedavg, local_update, local_updates
 from fltoolkit.models import mcmahan_2nn, mcmahan_cnn, seeded
 from fltoolkit.trees import Tree, weighted_mean
@@ -444,26 +441,15 @@ def choice_table(repeats: int, device: str) -> None:
             print(f"{name:16s}{kb:8.1f}{num_clients:9d}{kind:>8s}{row}")
 
 
-def growth(num_clients: int, compressed: bool) -> None:
+def growth(num_clients: int) -> None:
     """One line of the growth table, in a process of its own: memory is counted from its start."""
     torch.set_num_threads(1)
     model, cohort = mlp(784, 200, 10), min(100, num_clients)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     clients = {f"client {k}": client_data((784,), k, num_samples=20) for k in range(num_clients)}
     samples = sum(x.nbytes + y.nbytes for x, y in clients.values())
-    with TemporaryDirectory() as folder:
-        codec = ErrorFeedback(Pipeline(TopK(0.01)))
-        channel = Channel()
-        channel.links = LinksInFiles({"update": codec}, max_links=100, folder=folder)
-        run = fedavg(
-            model,
-            clients,
-            channel if compressed else Channel(),
-            rounds=6,
-            cohort=cohort,
-            local=HOW,
-        )
-        seconds = timed(lambda: next(run))(6)[1:]
+    run = fedavg(model, clients, Channel(), rounds=6, cohort=cohort, local=HOW)
+    seconds = timed(lambda: next(run))(6)[1:]
     wall, cpu = min(w for w, _ in seconds), statistics.median(c for _, c in seconds)
     more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 - samples
     print(
@@ -474,13 +460,11 @@ def growth(num_clients: int, compressed: bool) -> None:
 
 def growth_table() -> None:
     head = f"{'clients':>8s}{'cohort':>8s}{'wall ms/client':>16s}{'CPU ms/client':>16s}"
-    code = "import sys; from benchmarks.round_speed import growth; growth(*map(int, sys.argv[1:]))"
-    for compressed, sent in enumerate(["as it is", "top-k 1 %, error feedback, 100 links kept"]):
-        print(f"\nWhole rounds of fedavg, 784-200-10, one step of 20 samples; updates: {sent}")
-        print(f"{head}{'samples MB':>13s}{'the rest MB':>13s}", flush=True)
-        for number in (10, 100, 1_000, 10_000):
-            command = [sys.executable, "-c", code, str(number), str(compressed)]
-            subprocess.run(command, check=True)
+    code = "import sys; from benchmarks.round_speed import growth; growth(int(sys.argv[1]))"
+    print("\nWhole rounds of fedavg, 784-200-10, one step of 20 samples")
+    print(f"{head}{'samples MB':>13s}{'the rest MB':>13s}", flush=True)
+    for number in (10, 100, 1_000, 10_000):
+        subprocess.run([sys.executable, "-c", code, str(number)], check=True)
 
 
 if __name__ == "__main__":

@@ -150,11 +150,6 @@ def batch_works() -> dict[str, Work]:
     }
 
 
-def batch_table(repeats: int) -> None:
-    title = "Fetching 100 shuffled batches of 64 x 784 from memory"
-    report(title, interleaved(batch_works(), repeats // 40), "batches/s", 100)
-
-
 def thread_table() -> None:
     """The same run in fresh processes with one and with two torch threads, taking turns."""
     code = (
@@ -200,12 +195,6 @@ def import_seconds(repeats: int) -> dict[str, list[float]]:
     return seconds
 
 
-def import_table() -> None:
-    print("\nImports once torch is imported, five fresh processes each, CPU seconds (goal: 0.15)")
-    for name, seconds in import_seconds(5).items():
-        print(f"{name:34s}{statistics.median(seconds):14.3f}")
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=2000, help="training steps of each kind")
@@ -215,6 +204,4 @@ if __name__ == "__main__":
     print(f"torch {torch.__version__}, one thread unless a line names another number")
     step_table(repeats)
     message_table(repeats)
-    batch_table(repeats)
     thread_table()
-    import_table()
