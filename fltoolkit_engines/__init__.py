@@ -5,7 +5,7 @@
     torch_distributed   parties in one process or several, over gloo (`_peers`: the envelopes)
     flower              federated averaging over Flower
     flower_meter        bytes and codecs of an app of Flower that you have
-    nvflare_meter       bytes and codecs of a job of NVFlare that you have
+    nvflare_meter       bytes and codecs of a job of NVFlare that you have (`_framed`: both meters)
     syft                datasites of PySyft: data that stay with their owner
     syft_channel        messages between datasites
     syft_jobs           training in the owner's process, after the owner has approved the code

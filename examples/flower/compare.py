@@ -11,7 +11,6 @@ the weights are not the same.
 import argparse
 import functools
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,7 @@ from pathlib import Path
 import tomli
 import torch
 from fedavg_digits.task import codecs, network, own_data, settings
-from loopback import WAIT_SECONDS, free_port, wait_for
+from loopback import deploy, free_ports, programs
 
 from fltoolkit import Channel, fedavg, load
 from fltoolkit.federated import Fleet
@@ -29,7 +28,6 @@ from fltoolkit.federated.many_at_once import local_updates
 
 HERE = Path(__file__).parent
 SECONDS = 600  # a run that takes longer has been lost by the engine
-WITHOUT_ENVIRONMENTS = {"FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1"}
 
 
 def in_process(config: dict, out: Path) -> None:
@@ -54,27 +52,18 @@ def in_process(config: dict, out: Path) -> None:
 
 def simulation(config: dict, out: Path) -> None:
     """On a SuperLink that ends with it; `flwr run` alone would leave one behind, for others."""
-    port, log = free_port(), out / "superlink.log"
-    env = os.environ | WITHOUT_ENVIRONMENTS | {"FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": str(port)}
-    words = "flower-superlink --insecure --simulation --isolation subprocess --host 127.0.0.1"
-    words += f" --port {port} --control-api-address 127.0.0.1:{free_port()}"
+    (port,) = free_ports(1)
     changes = f"rounds={config['rounds']} out='{out}'"
     command = ["flwr", "run", ".", "local", "--stream", "--run-config", changes]
     command += ["--federation-config", f"num-supernodes={config['num-clients']}"]
-    with log.open("w") as file:
-        superlink = subprocess.Popen(words.split(), env=env, stdout=file, stderr=file)
-    try:
-        wait_for(port, log, superlink)
+    with programs(out, out / "home") as start:
+        env = start("superlink", port, "--insecure", "--simulation")
+        env |= {"FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": str(port)}
         subprocess.run(command, cwd=HERE, env=env, check=True, timeout=SECONDS)
-    finally:
-        superlink.terminate()
-        superlink.wait(WAIT_SECONDS)
 
 
 def deployment(config: dict, out: Path) -> None:
-    changes = f"rounds={config['rounds']} out='{out}'"
-    command = [sys.executable, HERE / "loopback.py", "--run-config", changes]
-    subprocess.run(command, check=True, timeout=SECONDS)
+    deploy(out, f"rounds={config['rounds']} out='{out}'")
 
 
 def main() -> None:

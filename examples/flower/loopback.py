@@ -10,32 +10,84 @@ whose public half is registered at the SuperLink, and `flwr run`.
 
 import argparse
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 HERE = Path(__file__).parent
-WAIT_SECONDS = 120
+WAIT_SECONDS = 300
+# Flower (1.42) ends a process that has not begun 30 s after it was started, which a busy machine
+# does not keep; no option changes that. So its programs start with a longer time.
+PATIENT = f"""import sys, flwr.common.constant
+flwr.common.constant.HEARTBEAT_DEFAULT_INTERVAL = {WAIT_SECONDS}
+from flwr.supernode.cli import flower_supernode
+from flwr.superlink.cli import flower_superlink
+sys.exit(flower_PROGRAM())"""
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+def free_ports(number: int) -> list[int]:
+    """Ports that nobody uses, below 32768: no outgoing connection takes one before its program."""
+    found: set[int] = set()
+    while len(found) < number:
+        port = random.randint(20_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.add(port)
+    return [*found]
 
 
-def wait_for(port: int, log: Path, process: subprocess.Popen) -> None:
-    end = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < end and process.poll() is None:
-        with socket.socket() as line:
-            if line.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.3)
-    raise SystemExit(f"port {port} did not open. {log} ends:\n{log.read_text()[-1500:]}")
+def answers(port: int) -> bool:
+    with socket.socket() as line:
+        return line.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def programs(folder: Path, home: Path) -> Iterator[Callable[..., dict[str, str]]]:
+    """Gives ``start(name, port, *options)``, which waits until the program listens at its port.
+
+    ``start`` returns the environment of a ``flwr`` beside it. Where something fails, the end of
+    each program's log is printed. All programs end with the block.
+    """
+    env = os.environ | {"FLWR_HOME": str(home), "PYTHONUNBUFFERED": "1"}
+    # what the app needs is installed here already: do not let Flower make environments of its own
+    env |= {"FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1"}
+    home.mkdir(parents=True, exist_ok=True)
+    running: dict[Path, subprocess.Popen[bytes]] = {}
+
+    def start(name: str, port: int, *options: str) -> dict[str, str]:
+        program = PATIENT.replace("PROGRAM", name.rstrip("0123456789"))
+        command = [sys.executable, "-c", program, "--port", str(port), *options]
+        log = folder / f"{name}.log"
+        with log.open("w") as file:
+            process = subprocess.Popen(
+                command, cwd=folder, env=env, stdout=file, stderr=file, start_new_session=True
+            )
+        running[log] = process
+        end = time.monotonic() + WAIT_SECONDS
+        while not answers(port):
+            if process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"{name} does not listen at port {port}, see its log above")
+            time.sleep(0.3)
+        return env
+
+    try:
+        yield start
+    except Exception:
+        for log in running:
+            print(f"\n{log} ends:\n{log.read_text()[-3000:]}", file=sys.stderr)
+        raise
+    finally:
+        for process in reversed(running.values()):  # and what it has started
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+            process.wait(60)
 
 
 def certificates(folder: Path) -> None:
@@ -49,63 +101,41 @@ def certificates(folder: Path) -> None:
     ):
         subprocess.run(["openssl", *command.split()], cwd=folder, check=True, capture_output=True)
     for number in (0, 1):
-        command = f"ssh-keygen -q -t ecdsa -b 384 -N , -f node{number}"
-        words = [word if word != "," else "" for word in command.split()]
-        subprocess.run(words, cwd=folder, check=True)
+        command = f"ssh-keygen -q -t ecdsa -b 384 -f node{number} -N".split()
+        subprocess.run([*command, ""], cwd=folder, check=True)
 
 
-def main() -> None:
+def deploy(folder: Path, run_config: str) -> None:
+    """Start everything in this folder, run the app once, and end everything."""
+    certificates(folder)
+    port, *of_nodes = free_ports(3)
+    home = folder / "home"
+    with programs(folder, home) as start:
+        (home / "config.toml").write_text(
+            f'[superlink]\ndefault = "loopback"\n\n[superlink.loopback]\n'
+            f'address = "127.0.0.1:{port}"\nroot-certificates = "{folder}/ca.crt"\n'
+        )
+        tls = "--ssl-ca-certfile ca.crt --ssl-certfile server.pem --ssl-keyfile server.key"
+        env = start("superlink", port, *tls.split(), "--enable-supernode-auth")
+        for number, own_port in enumerate(of_nodes):
+            key = str(folder / f"node{number}.pub")
+            command = ["flwr", "supernode", "register", key, "loopback"]
+            subprocess.run(command, cwd=HERE, env=env, check=True)
+            options = ["--root-certificates", "ca.crt", "--superlink", f"127.0.0.1:{port}"]
+            options += ["--auth-supernode-private-key", f"node{number}"]
+            options += ["--node-config", f"partition-id={number} num-partitions=2"]
+            start(f"supernode{number}", own_port, *options)
+        command = ["flwr", "run", ".", "loopback", "--stream", "--run-config", run_config]
+        subprocess.run(command, cwd=HERE, env=env, check=True, timeout=2 * WAIT_SECONDS)
+
+
+if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=None)
     parser.add_argument("--run-config", default="rounds=3")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that the others end too
-    folder = (args.folder or Path(tempfile.mkdtemp(prefix="flower-"))).resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    certificates(folder)
-    port = free_port()
-    # what the app needs is installed here already: do not let Flower make environments of its own
-    env = os.environ | {"FLWR_HOME": str(folder / "home")}
-    env |= {"FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1"}
-    (folder / "home").mkdir(exist_ok=True)
-    (folder / "home/config.toml").write_text(
-        f'[superlink]\ndefault = "loopback"\n\n[superlink.loopback]\n'
-        f'address = "127.0.0.1:{port}"\nroot-certificates = "{folder}/ca.crt"\n'
-    )
-    processes = []
-
-    def start(name: str, *command: str) -> tuple[subprocess.Popen, Path]:
-        log = folder / f"{name}.log"
-        with open(log, "w") as file:
-            process = subprocess.Popen(
-                command, cwd=folder, env=env, stdout=file, stderr=file, start_new_session=True
-            )
-        processes.append(process)
-        return process, log
-
-    try:
-        tls = "--ssl-ca-certfile ca.crt --ssl-certfile server.pem --ssl-keyfile server.key"
-        command = f"flower-superlink {tls} --port {port} --enable-supernode-auth"
-        link, log = start("superlink", *command.split())
-        wait_for(port, log, link)
-        for number in (0, 1):
-            key = folder / f"node{number}.pub"
-            command = ["flwr", "supernode", "register", str(key), "loopback"]
-            subprocess.run(command, cwd=HERE, env=env, check=True)
-            command = ["flower-supernode", "--root-certificates", "ca.crt"]
-            command += ["--superlink", f"127.0.0.1:{port}", "--port", str(free_port())]
-            command += ["--auth-supernode-private-key", f"node{number}"]
-            command += ["--node-config", f"partition-id={number} num-partitions=2"]
-            start(f"node{number}", *command)
-        begin = time.perf_counter()
-        command = ["flwr", "run", ".", "loopback", "--stream", "--run-config", args.run_config]
-        subprocess.run(command, cwd=HERE, env=env, check=True)
-        print(f"{time.perf_counter() - begin:.0f} s; certificates and logs are in {folder}")
-    finally:
-        for process in reversed(processes):  # and what it has started
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait(30)
-
-
-if __name__ == "__main__":
-    main()
+    to = (args.folder or Path(tempfile.mkdtemp(prefix="flower-"))).resolve()
+    to.mkdir(parents=True, exist_ok=True)
+    deploy(to, args.run_config)
+    print(f"certificates and logs are in {to}")
