@@ -33,8 +33,8 @@ class MeteredGrid:
     """Give it to a strategy in place of ``grid``. ``channel`` has the ledger; a step is a call."""
 
     def __init__(self, grid: Any, codecs: Mapping[str, Codec]):
-        check_codecs(codecs)
         self.grid, self.channel = grid, Channel(codecs)
+        check_codecs(codecs)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.grid, name)
