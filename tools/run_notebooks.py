@@ -33,7 +33,7 @@ from nbclient import NotebookClient
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 BILL = NOTEBOOKS.parent / "fltoolkit_course" / "bill.json"
 CONTROLS = "application/vnd.jupyter.widget-view+json"
-MOVES = {"watch", "progress_bar", "Playground", "FedAvgLab", "LanguageLab", "ThresholdLab"}
+MOVES = {"watch", "progress_bar", "Playground", "FedAvgLab", "ThresholdLab"}
 MOST = 30.0  # the most seconds of a cell, on two quiet cores
 LONG = 5.0  # seconds after which a reader wants to see that something happens
 

@@ -10,8 +10,6 @@
     threshold        asynchronous states: the lab of notebook 03
     train_fedavg     what the next one trains
     fedavg           federated averaging: the lab of notebooks 04 to 06
-    train_language   what the next one trains
-    language         a language model, trained by DiLoCo: the lab of notebook 11
 
 No widgets are needed to run a lab: its methods do what the buttons do.
 """

@@ -7,7 +7,6 @@ from .board import Run as Run
 from .board import Training as Training
 from .fedavg import FedAvgLab as FedAvgLab
 from .lab import Lab as Lab
-from .language import LanguageLab as LanguageLab
 from .panel import DisplayedLab as DisplayedLab
 from .panel import Panel as Panel
 from .runner import Runner as Runner

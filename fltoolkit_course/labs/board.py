@@ -29,19 +29,6 @@ class Plot(NamedTuple):
     behind: str = ""  # one more key, drawn thin behind the current run's line
     words: str = ""  # what y is called, if not by its key
     log: bool = False  # a logarithmic y axis: for values that fall by powers of ten
-    log_x: bool = False  # a logarithmic x axis: for runs whose bytes differ by powers of ten
-    zero: bool = True  # whether a linear y axis begins at 0; an accuracy's never does
-    levels: tuple[tuple[str, float], ...] = ()  # dotted horizontal lines: (name, y)
-
-
-def num_bits(value: int) -> str:
-    """A number of bits in words."""
-    return f"{value} bit{'s' * (value != 1)}"
-
-
-def share(value: float) -> str:
-    """A share of the values in words; "off" if all values are kept."""
-    return "off" if value == 1 else f"{100 * value:g} %"
 
 
 class Look(NamedTuple):
@@ -62,9 +49,6 @@ class Board:
     checked: str = ""  # key of the value that a gate checks, or ""; the gate's band is drawn, too
     rare: frozenset[str] = frozenset()  # kinds whose row appears with the first message
     step: str = "step"  # what a step is called
-    record: str = ""  # what a record is called, if it is not a step
-    result: str = "accuracy"  # the records' key that says how good a run is at its end
-    sample: str = ""  # key of a text in some records, which is shown with their "nbytes"
 
 
 class Move(NamedTuple):

@@ -8,12 +8,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fltoolkit.data.datasets import Samples
-from fltoolkit_course.labs.board import Board, Control, Plot, Training, num_bits, share
-from fltoolkit_course.labs.lab import flat_data
+from fltoolkit_course.labs.board import Board, Control, Plot, Training
 from fltoolkit_course.labs.panel import DisplayedLab
 from fltoolkit_course.labs.train_fedavg import STALENESS, FedAvgTraining
 
 _BITS = (1, 2, 4, 8, 32)
+
+
+def _num_bits(value: int) -> str:
+    return f"{value} bit{'s' * (value != 1)}"
+
+
+def _share(value: float) -> str:
+    return "off" if value == 1 else f"{100 * value:g} %"
 
 
 def _on(value: bool) -> str:
@@ -25,9 +32,9 @@ def _number(value: int | None) -> str:
 
 
 _SETTINGS: Mapping[str, Control] = {
-    "bits_down": Control("model down [bits per value]", _BITS, "now", num_bits),
-    "bits_up": Control("update up [bits per value]", _BITS, "now", num_bits),
-    "top_k": Control("top-k up [share of values]", (0.01, 0.03, 0.1, 0.3, 1), "now", share),
+    "bits_down": Control("model down [bits per value]", _BITS, "now", _num_bits),
+    "bits_up": Control("update up [bits per value]", _BITS, "now", _num_bits),
+    "top_k": Control("top-k up [share of values]", (0.01, 0.03, 0.1, 0.3, 1), "now", _share),
     "error_feedback": Control("error feedback up", (False, True), "now", _on),
     "local_steps": Control("interval [local steps]", (1, 2, 5, 10, 20, 50, 100), "now"),
     "cohort_size": Control("cohort", (1, 2, 5, 10, 20), "at start"),
@@ -81,7 +88,7 @@ class FedAvgLab(DisplayedLab):
         if strangers := {*show} - _SETTINGS.keys():
             raise TypeError(f"{sorted(strangers)}: this lab has the settings {[*_SETTINGS]}")
         self.settings = {key: setting for key, setting in _SETTINGS.items() if key in show}
-        super().__init__(*flat_data(data), **values)
+        super().__init__(data, **values)
         self.board = Board(
             plots=(Plot("accuracy", "nbytes"), second),
             kinds={"model": "down: model", "update": "up: updates", "control": "up: failures"},
@@ -99,7 +106,3 @@ class FedAvgLab(DisplayedLab):
                 "or for all (None)"
             )
         return super().begin(values)
-
-    def resets_residuals(self, key: str, values: Mapping[str, Any]) -> bool:
-        """Whether a change of ``key`` replaces a codec of updates that has residuals."""
-        return key in ("bits_up", "top_k", "error_feedback") and bool(values["error_feedback"])

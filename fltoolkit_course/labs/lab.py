@@ -9,14 +9,12 @@ import dataclasses
 import inspect
 import math
 import sys
-import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from fltoolkit.data.datasets import Samples, load
 from fltoolkit_course.labs.board import Board, Control, Move, Run, Training
 from fltoolkit_course.labs.runner import Runner
-from fltoolkit_course.running import shell
 
 
 class Lab:
@@ -34,16 +32,14 @@ class Lab:
         print(lab.script())         # the same in plain code
 
     ``lab.start()`` trains in a thread instead, while other cells run. Earlier runs stay in
-    ``lab.runs``, for comparison, until `reset`. If a notebook cell that makes a lab is run again,
-    the lab that it made before is stopped, because its buttons are no longer shown.
+    ``lab.runs``, for comparison, until `reset`.
 
     A lab of one's own names its ``training``: a dataclass in a file of its own (see `Training`),
-    whose first field is what is trained on. Its other fields are the ``settings``, which have
-    controls, and sizes, which are attributes of the lab. ``board`` is what is drawn.
+    whose first field is ``data``. Its other fields are the ``settings``, which have controls, and
+    sizes, which are attributes of the lab. ``board`` is what is drawn.
 
     Args:
-        subject: what is trained on.
-        source: code that makes the subject, for the script; "" if it was made by the reader.
+        data: what is trained on, made flat; a name for `fltoolkit.data.load`, or Samples.
         values: the first values of settings and sizes; the others are those of the training.
     """
 
@@ -52,32 +48,22 @@ class Lab:
     board: Board
     training: type[Any]  # a dataclass, see `Training`
 
-    def __init__(self, subject: Any, source: str = "", **values: Any):
-        first, *others = dataclasses.fields(self.training)
-        known = {field.name: field.default for field in others}
-        known = {key: setting.options[0] for key, setting in self.settings.items()} | known
+    def __init__(self, data: Samples | str, **values: Any):
+        known = {field.name: field.default for field in dataclasses.fields(self.training)[1:]}
         if strangers := values.keys() - known.keys():
             raise TypeError(f"{sorted(strangers)}: this lab has the settings {[*known]}")
         known |= values
         self.settings = {key: _with(s, known[key]) for key, s in self.settings.items()}
         self.values = {key: known.pop(key) for key in self.settings}
-        self.subject, self._sizes = subject, [*known]
-        name = first.name
-        self._source = source or f"\n{name} = {name}  # what was given to the lab: put it here"
+        self.data = (load(data) if isinstance(data, str) else data).flat()
+        self._source = "\ndata = data  # what was given to the lab: put it here"
+        if isinstance(data, str):
+            self._source = f'from fltoolkit import load\n\ndata = load("{data}").flat()'
+        self._sizes = [*known]
         vars(self).update(known)
         self.runs: list[Run] = []
         self.steps_per_second = math.inf
         self._listeners: list[Callable[[], object]] = []
-        self._cell, self._execution = _request()
-        for lab in list(_labs):
-            again = self._cell and self._cell == lab._cell
-            if again and lab._execution != self._execution:  # its buttons are no longer shown
-                lab.stop()
-        _labs.add(self)
-
-    def resets_residuals(self, key: str, values: Mapping[str, Any]) -> bool:
-        """Whether a move of ``key`` makes error feedback forget; ``values`` are those before it."""
-        return False
 
     # ------------------------------------------------------------------ settings
 
@@ -196,7 +182,7 @@ class Lab:
 
     def begin(self, values: Mapping[str, Any]) -> Training:
         """Make a training with these settings and sizes."""
-        training: Training = self.training(self.subject, **self._arguments(values))
+        training: Training = self.training(self.data, **self._arguments(values))
         return training
 
     def _arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,17 +194,6 @@ class Lab:
         for listener in self._listeners:
             listener()
 
-    def repeated(self, run: Run) -> Run | None:
-        """An earlier run with the settings and sizes of ``run``, if neither of them has a move.
-
-        All randomness comes from the settings, so both runs send the same bytes.
-        """
-        began = self._arguments(run.sizes | run.settings)
-        for other in self.runs[: self.runs.index(run)] if not run.moves else []:
-            if not other.moves and self._arguments(other.sizes | other.settings) == began:
-                return other
-        return None
-
     # ------------------------------------------------------------------ in words and code
 
     def say(self, key: str, value: Any) -> str:
@@ -227,7 +202,7 @@ class Lab:
         return f"{setting.words.split(' [')[0]} {setting.say(value)}"
 
     def describe(self, run: Run) -> str:
-        """A run's settings as it began, its moves, and whether one has reset the residuals."""
+        """A run's settings as it began, and its moves."""
         parts = [self.say(key, run.settings[key]) for key in self.settings]
         if len(run.moves) > 2:
             parts.append(f"{len(run.moves)} moves")
@@ -235,12 +210,7 @@ class Lab:
             parts += [
                 f"{self.say(m.key, m.value)} from {self.board.step} {m.step}" for m in run.moves
             ]
-        now, reset = run.sizes | run.settings, False
-        for move in run.moves:
-            reset |= self.resets_residuals(move.key, now)
-            now[move.key] = move.value
-        note = " (a move of its codec has reset the residuals)" if reset else ""
-        return ", ".join(parts) + note
+        return ", ".join(parts)
 
     def script(self) -> str:
         """Code that repeats the current run with its moves, up to where it ended.
@@ -251,7 +221,6 @@ class Lab:
         run = self.current
         if run is None or not len(run.history):
             raise ValueError("no record was made yet: press Start, or call run()")
-        subject = dataclasses.fields(self.training)[0].name
         arguments = self._arguments(run.sizes | run.settings).items()
         return "\n".join(
             [
@@ -260,7 +229,7 @@ class Lab:
                 "\nimport torch\n\nfrom fltoolkit import History",
                 f"{self._source}\ntorch.set_num_threads(1)",
                 f"training = {self.training.__name__}(",
-                *(f"    {line}," for line in [subject, *(f"{k}={v!r}" for k, v in arguments)]),
+                *(f"    {line}," for line in ["data", *(f"{k}={v!r}" for k, v in arguments)]),
                 ")",
                 *self._loop(run),
                 "",
@@ -283,20 +252,11 @@ class Lab:
             lines += [f"        {line}" for line in inside]
         if not events:
             lines.append("    pass")
-        what = self.board.record or "step"
-        lines.append(f'print(f"{{len(history)}} {what}s, {{training.channel.nbytes():,}} bytes")')
-        if len(run.history.having(result := self.board.result)):
-            words = result.replace("_", " ")
-            lines.append(f'tested = history.having("{result}")[-1]')
-            lines.append(f"""print(f"{words} {{tested['{result}']:.4f}}")""")
+        count = f"{{len(history)}} {self.board.step}s, {{training.channel.nbytes():,}} bytes"
+        lines.append(f'print(f"{count}")')
+        if len(run.history.having("accuracy")):
+            lines.append("""print(f"accuracy {history.having('accuracy')[-1]['accuracy']:.4f}")""")
         return lines
-
-
-def flat_data(data: Samples | str) -> tuple[Samples, str]:
-    """Data with flat samples, and code that makes them; ``data`` may be a name for `load`."""
-    if isinstance(data, str):
-        return load(data).flat(), f'from fltoolkit import load\n\ndata = load("{data}").flat()'
-    return data.flat(), ""
 
 
 def _source_of(training: type[Any]) -> str:
@@ -313,19 +273,3 @@ def _with(setting: Control, value: Any) -> Control:
     options = [*setting.options, value]
     ordered = all(isinstance(option, int | float) for option in options)
     return setting._replace(options=sorted(options) if ordered else options)
-
-
-_labs: weakref.WeakSet[Lab] = weakref.WeakSet()
-
-
-def _request() -> tuple[str, str]:
-    """The notebook cell that is running, and the number of this execution; "" outside a cell.
-
-    JupyterLab, Notebook and VS Code give each cell an id. Elsewhere the cell's code stands for it.
-    """
-    kernel = getattr(shell(), "kernel", None)
-    message = kernel.get_parent() if kernel else {}
-    code = message.get("content", {}).get("code")  # a button that was pressed has none
-    if code is None:
-        return "", ""
-    return message.get("metadata", {}).get("cellId") or code, message["header"]["msg_id"]

@@ -4,13 +4,10 @@ Not here: what is shown (picture.py), how marks become SVG or PNG (plots.drawing
 happens (panel.py).
 """
 
-import math
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from fltoolkit.plots.style import DARK_GREY
-from fltoolkit_course.labs.picture import MOST_SAMPLES, Axes, Picture, Sample
+from fltoolkit_course.labs.picture import Axes, Picture
 from fltoolkit_course.plots.drawing import (
     ON_COLOR,
     Area,
@@ -18,7 +15,6 @@ from fltoolkit_course.plots.drawing import (
     Box,
     Frame,
     Graphic,
-    Line,
     Mark,
     Page,
     Stroke,
@@ -27,8 +23,6 @@ from fltoolkit_research.plots.placing import Words
 
 _WIDTH, _HALF, _PLOT = 920, 470, 236  # of the paper, where its right half begins, of a plot
 _BAND = "#7f7f7f"
-_ROW = 17  # the height of a row of text
-_LETTERS = 54  # of a text, in half of the width
 
 
 def lay_out(picture: Picture) -> Graphic:
@@ -39,17 +33,11 @@ def lay_out(picture: Picture) -> Graphic:
     """
     page = Page(_WIDTH, f"{picture.title}: {picture.status}", picture.progress)
     strip = 46 if picture.segments else 0
-    texts = 0 if picture.samples is None else 14 + _ROW * MOST_SAMPLES  # so that nothing jumps
-    right = strip + texts  # the height of the right half, above the plot
-    above = max(14 + 22 * len(picture.ledger), right) + 6
+    above = max(14 + 22 * len(picture.ledger), strip) + 6
     frames = [frame_of(axes, k * _HALF, page.low + above) for k, axes in enumerate(picture.axes)]
-    parts = [
-        _ledger(picture.ledger, page.low, 120 if right else _WIDTH - 8 - 130 - 220),
-        _strip(picture, frames[1], page.low - 2),
-    ]
-    if picture.samples is not None:
-        parts.append(_samples(picture.samples, frames[1].edge, page.low + strip))
-    page.add(chain(*parts), above)
+    longest = 120 if strip else _WIDTH - 8 - 130 - 220
+    page.add(_ledger(picture.ledger, page.low, longest), 0)
+    page.add(_strip(picture, frames[1], page.low - 2), above)
     page.add(chain(*map(_plot, picture.axes, frames)), _PLOT + 12)
     for line in picture.legend:
         page.marks.append(
@@ -62,10 +50,10 @@ def lay_out(picture: Picture) -> Graphic:
 def frame_of(axes: Axes, left: float, top: float = 40) -> Frame:
     """Where the values of these axes stand in the drawing."""
     plot, (x_limits, y_limits) = axes.plot, axes.limits()
-    x = Axis(plot.x, *x_limits, plot.log_x, axes.step if plot.x == "step" else "")
+    x = Axis(plot.x, *x_limits, words=axes.step if plot.x == "step" else "")
     y = Axis(plot.y, *y_limits, plot.log, plot.words)
-    names = [line.name for line in axes.lines] + [name for name, _ in plot.levels]
-    return Frame(x, y, Area(left, top, _WIDTH - _HALF, _PLOT), names=names)
+    area = Area(left, top, _WIDTH - _HALF, _PLOT)
+    return Frame(x, y, area, names=[line.name for line in axes.lines])
 
 
 def _plot(axes: Axes, frame: Frame) -> Iterator[Mark]:
@@ -80,14 +68,9 @@ def _plot(axes: Axes, frame: Frame) -> Iterator[Mark]:
     if axes.behind:
         yield Stroke(frame.points(axes.behind), "#999999", 0.8)
     yield from frame.flags(axes.marks, below="accuracy" in axes.plot.y)  # its curve is at the top
-    lines = [*axes.lines]
-    if not any(line.points for line in lines):
+    if not any(line.points for line in axes.lines):
         yield frame.empty("nothing yet")
-        return
-    ends = frame.x_axis.low, frame.x_axis.high
-    for name, y in axes.plot.levels:
-        lines.append(Line(name, [(x, y) for x in ends], DARK_GREY, (1, 2), 1.2))
-    yield from frame.lines(lines)
+    yield from frame.lines(axes.lines)
 
 
 def _ledger(ledger: Sequence[tuple[str, int, str]], top: float, longest: float) -> Iterator[Mark]:
@@ -102,30 +85,13 @@ def _ledger(ledger: Sequence[tuple[str, int, str]], top: float, longest: float) 
         yield Words(138 + longest, y + 12, words)
 
 
-def _samples(samples: Sequence[Sample], left: float, top: float) -> Iterator[Mark]:
-    """A row for each text: the bytes before it, and how it begins; the last row is the latest."""
-    yield Words(left, top + 4, "text of the model, and the bytes sent before", bold=True)
-    if not samples:
-        yield Words(left, top + 4 + _ROW, "nothing yet")
-    for row, sample in enumerate(samples, 1):
-        y, latest = top + 4 + _ROW * row, row == len(samples)
-        yield Words(left + 58, y, sample.words, "end", 11, bold=latest)
-        yield Words(left + 68, y, _in_one_line(sample.text), size=11, bold=latest)
-
-
-def _in_one_line(text: str) -> str:
-    r"""The beginning of a text, with signs for what ends a line or cannot be seen."""
-    signs = {"\n": "↵", " ": "\xa0"}  # SVG draws several plain spaces as one
-    return "".join(signs.get(c, c if c.isprintable() else "·") for c in text[:_LETTERS])
-
-
 def _strip(picture: Picture, frame: Frame, top: float) -> Iterator[Mark]:
     """The state at each step, and below it what the colours mean."""
     if not picture.segments:
         return
     base = top + 22
     yield Words(frame.left - 6, base - 4, "state", "end")
-    for start, end, state in merge_short(picture.segments, frame.x_axis.high, 200):
+    for start, end, state in picture.segments:
         look, x = picture.looks[state], frame.x(start - 1)
         width, height = frame.x(end) - x, 22 * look.height
         yield Box(x, base - height, max(width, 0.8), height, look.color)
@@ -138,20 +104,3 @@ def _strip(picture: Picture, frame: Frame, top: float) -> Iterator[Mark]:
         yield Box(x, y - 12 * look.height, 10, 12 * look.height, look.color)
         yield Words(x + 14, y, words, size=11)
         x += 30 + 6.2 * len(words)
-
-
-def merge_short(
-    segments: Sequence[tuple[int, int, str]], until: float, columns: int
-) -> list[tuple[int, int, str]]:
-    """At most ``columns`` segments; of more of them, those in the middle of columns are seen."""
-    if len(segments) <= columns:
-        return list(segments)
-    width, starts = math.ceil(until / columns), [start for start, _, _ in segments]
-    last = segments[-1][1]
-    merged: list[tuple[int, int, str]] = []
-    for start in range(1, last + 1, width):
-        end = min(start + width - 1, last)
-        state = segments[bisect_right(starts, (start + end) // 2) - 1][2]
-        begun = merged.pop()[0] if merged and merged[-1][2] == state else start
-        merged.append((begun, end, state))
-    return merged

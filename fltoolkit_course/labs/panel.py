@@ -6,7 +6,6 @@ plots.below_controls. The panel needs ipywidgets, 7.7 or newer.
 """
 
 import html
-import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -23,13 +22,6 @@ _ACTS = {
     "now": "acts on the running training, from the next record on",
     "at start": "acts at the next Start",
 }
-_SPEEDS = (10, 20, 50, 100, 200, 500, math.inf)  # steps per second
-
-
-def _speeds(now: float) -> list[tuple[str, float]]:
-    """What the menu offers: each speed in words, ``now`` among them."""
-    speeds = sorted({*_SPEEDS, now})
-    return [("full" if speed == math.inf else f"{speed:g}", speed) for speed in speeds]
 
 
 class Panel:
@@ -56,14 +48,6 @@ class Panel:
 
     def _make_controls(self, widgets: Any) -> None:
         lab, self.buttons = self.lab, self._buttons(widgets)
-        self.speed = widgets.Dropdown(
-            options=_speeds(lab.steps_per_second),
-            value=lab.steps_per_second,
-            description=f"{lab.board.record or lab.board.step}s per second",
-            style={"description_width": "initial"},
-            layout={"width": "15em"},
-        )
-        self.speed.observe(self._paced, "value")
         self.controls = {key: self._control(widgets, key) for key in lab.settings}
         self.note = widgets.HTML()
         self.code = widgets.HTML()
@@ -72,7 +56,7 @@ class Panel:
             return [w for key, w in self.controls.items() if lab.settings[key].acts == acts]
 
         row = {"flex_flow": "row wrap", "align_items": "center"}
-        rows = [widgets.Box([*self.buttons.values(), self.speed], layout=row)]
+        rows = [widgets.Box([*self.buttons.values()], layout=row)]
         if sliders := part("now"):
             words = widgets.HTML("<b>Act on the running training:</b>", layout={"height": "22px"})
             rows += [words, widgets.Box(sliders, layout=row)]
@@ -140,9 +124,6 @@ class Panel:
         if value != self.lab.values[key]:  # else it was the lab that moved the control
             self._press(lambda: self.lab.set(key, value))
 
-    def _paced(self, change: Any) -> None:
-        self.lab.pace(change["new"])
-
     def _script(self) -> None:
         """Show the code of the latest run, or hide it again."""
         if self.code.value:
@@ -161,7 +142,7 @@ class Panel:
         run, before = self.lab.current, self._state
         self._state = self._seen()
         news = self._state != before
-        if news or self.lab.steps_per_second != self.speed.value:
+        if news:
             self._refresh()
         try:
             if run and run.status == "running":
@@ -169,7 +150,7 @@ class Panel:
                     self._draw_if_due()
             elif news and run and run.runner.over:
                 self._picture.rest()
-            elif news:  # not the pace alone, which the picture does not show
+            elif news:  # the pace alone is not shown
                 self._picture.moved()
         except Exception as error:  # of drawing: it does not end the training
             self._say(f"cannot draw: {type(error).__name__}: {error}", urgent=True)
@@ -179,8 +160,7 @@ class Panel:
         run, values = self.lab.current, dict(self.lab.values)
         if run is None:
             return [values]
-        # its settings decide whether it repeats an earlier one
-        return [values, run.number, run.status, len(run.moves), dict(run.settings)]
+        return [values, run.number, run.status, len(run.moves)]
 
     def _draw_now(self) -> None:
         self._picture.moved(rests=False)
@@ -211,11 +191,6 @@ class Panel:
             "script": run is not None,
         }
         with self._wiring:
-            if (pace := self.lab.steps_per_second) != self.speed.value:
-                self.speed.unobserve(self._paced, "value")  # new options choose the first one
-                self.speed.options = _speeds(pace)
-                self.speed.value = pace
-                self.speed.observe(self._paced, "value")
             for name, enabled in can.items():
                 self.buttons[name].disabled = not enabled
             self.buttons["start"].description = "Resume" if going and not running else "Start"
@@ -228,28 +203,18 @@ class Panel:
         """The status and all settings in words, for readers who cannot see the sliders."""
         lab, run = self.lab, self.lab.current
         doing = f"run {run.number} running" if run and run.status == "running" else ""
-        words = f"{doing or status_in_words(lab)}: " + ", ".join(
-            lab.say(key, value) for key, value in lab.values.items()
-        )
-        if run and (other := lab.repeated(run)):
-            change = "choose another seed" if "seed" in lab.settings else "move a control"
-            words += (
-                f". Run {run.number} repeats run {other.number}: the same settings and the same "
-                f"random numbers send the same bytes. To see something new, {change}."
-            )
-        return words
+        settings = ", ".join(lab.say(key, value) for key, value in lab.values.items())
+        return f"{doing or status_in_words(lab)}: {settings}"
 
     def _say(self, words: str, urgent: bool = False) -> None:
-        """A line that screen readers read out when it changes; an error has a folded traceback."""
-        run, folded = self.lab.current, ""
+        """A line that screen readers read out when it changes; an error of the run is in red."""
+        run = self.lab.current
         if run is not None and run.runner.error is not None:
             urgent, words = True, f"{status_in_words(self.lab)}: {run.runner.message}"
-            trace = html.escape(run.runner.traceback)
-            folded = f"<details><summary>traceback</summary><pre>{trace}</pre></details>"
         color = "#b00020" if urgent else "inherit"
         self.note.value = (
             f'<div role="status" aria-live="polite" style="color:{color}; line-height:1.4">'
-            f"{html.escape(words)}</div>{folded}"
+            f"{html.escape(words)}</div>"
         )
 
 

@@ -17,21 +17,6 @@ from fltoolkit_course.plots.drawing import Line, line_look
 from fltoolkit_course.plots.live import Curve, at_the_end
 from fltoolkit_research.plots.placing import Points
 
-MOST_SAMPLES = 6  # texts that are shown of a run
-
-
-class Sample(NamedTuple):
-    """A text that a record held, and how many bytes had been sent before it."""
-
-    step: int
-    nbytes: int
-    text: str
-
-    @property
-    def words(self) -> str:
-        """The bytes with their unit."""
-        return amount("nbytes", self.nbytes)
-
 
 class Trace:
     """The values of one run that the picture needs.
@@ -48,7 +33,6 @@ class Trace:
         self.bands: list[tuple[float, float, float, float]] = []  # from, to, low, high
         self.tally = {kind: [0, 0] for kind in board.kinds}  # messages, bytes
         self.last: Record = {}
-        self.samples: list[Sample] = []  # see `_add_sample`
         self._records = self._transfers = 0
         self._asked: float | None = None  # the loss at the last check
         self._reference: float | None = None
@@ -73,16 +57,6 @@ class Trace:
         if self._board.states:
             self._add_state(record)
         self.last.update(record)
-        if self._board.sample in record:
-            self._add_sample(record)
-
-    def _add_sample(self, record: Record) -> None:
-        """Keep texts at doubling steps, plus the latest."""
-        sample = Sample(int(record["step"]), int(record["nbytes"]), str(record[self._board.sample]))
-        if len(self.samples) > 1 and self.samples[-1].step < 2 * self.samples[-2].step:
-            self.samples[-1] = sample
-        else:
-            self.samples.append(sample)
 
     def _add_state(self, record: Record) -> None:
         x, state = int(record[self._board.plots[1].x]), str(record.get("state", ""))
@@ -122,28 +96,14 @@ class Axes(NamedTuple):
         """Lowest and highest x, lowest and highest y; see `Plot` for where they begin."""
         points = [point for line in self.lines for point in line.points]
         seen = [*(y for _, y in (*points, *self.behind)), *(band[3] for band in self.bands)]
-        seen += [y for _, y in self.plot.levels]
-        high_x = max([self.reach, *(x for x, _ in points)]) or 1
-        x_limits = 0.0, high_x
-        if self.plot.log_x:
-            first = min((x for x, _ in points if x > 0), default=high_x)
-            x_limits = 0.8 * first, max(high_x, 2 * first)
+        x_limits = 0.0, max([self.reach, *(x for x, _ in points)]) or 1
         high = max(seen, default=0) or 1
         low = min((y for _, y in points), default=high)
         if self.plot.log:
             return x_limits, (min(0.5 * low, 0.2 * high) or 0.01 * high, high)
         if "accuracy" in self.plot.y:
             return x_limits, (math.floor(10 * low - 1e-9) / 10 if points else 0, 1)
-        if not self.plot.zero and seen:
-            return x_limits, _around(min(seen), high)
         return x_limits, (0, high)
-
-
-def _around(low: float, high: float) -> tuple[float, float]:
-    """Round limits around two values, which move seldom while the values change a little."""
-    unit = 10.0 ** math.floor(math.log10((high - low) or abs(high) or 1)) / 2
-    below, above = math.floor(low / unit) * unit, math.ceil(high / unit) * unit
-    return below, max(above, below + unit)
 
 
 class Picture(NamedTuple):
@@ -157,12 +117,10 @@ class Picture(NamedTuple):
     looks: Mapping[str, Look]
     ledger: Sequence[tuple[str, int, str]]  # row's name, bytes, in words
     legend: Sequence[Line]  # each run, with its settings and results in words
-    samples: Sequence[Sample] | None = None  # texts of the current run; None: the lab has no texts
 
     def summary(self) -> str:
         """The picture in words, with its numbers."""
         rows = [f"{name} {words}" for name, _, words in self.ledger]
-        rows += [f"text after {s.words}: {s.text!r}" for s in (self.samples or [])[-1:]]
         runs = [line.name for line in self.legend]
         return ". ".join([f"{self.title}: {self.status}", *rows, *runs])
 
@@ -195,7 +153,6 @@ def compose(lab: Lab, traces: Mapping[int, Trace]) -> Picture:
         looks=lab.board.states,
         ledger=_ledger(lab.board, trace),
         legend=[_line(r, r is run, [], _outcome(lab, r, traces[r.number])) for r in runs],
-        samples=(_chosen(trace.samples) if trace else []) if lab.board.sample else None,
     )
 
 
@@ -264,13 +221,6 @@ def _at(history: History, step: int, key: str) -> float:
     return float(history[index][key])
 
 
-def _chosen(samples: Sequence[Sample]) -> Sequence[Sample]:
-    """The first and the latest ones."""
-    if len(samples) <= MOST_SAMPLES:
-        return samples
-    return [samples[0], *samples[1 - MOST_SAMPLES :]]
-
-
 def _ledger(board: Board, trace: Trace | None) -> list[tuple[str, int, str]]:
     rows = []
     for kind, name in board.kinds.items():
@@ -284,13 +234,6 @@ def _ledger(board: Board, trace: Trace | None) -> list[tuple[str, int, str]]:
 
 def _outcome(lab: Lab, run: Run, trace: Trace) -> str:
     """A run in one line: its settings and its results."""
-    words = f"run {run.number}: {lab.describe(run)}"
-    if other := lab.repeated(run):
-        words += f" (as run {other.number})"
-    key, results = lab.board.result, []
-    if key in trace.last:
-        name = "" if "accuracy" in key else f"{key.replace('_', ' ')} "
-        results.append(name + amount(key, float(trace.last[key])))
-    if "nbytes" in trace.last:
-        results.append(amount("nbytes", float(trace.last["nbytes"])))
-    return f"{words}: {' for '.join(results)}" if results else words
+    keys = [key for key in ("accuracy", "nbytes") if key in trace.last]
+    results = " for ".join(amount(key, float(trace.last[key])) for key in keys)
+    return f"run {run.number}: {lab.describe(run)}: {results}"

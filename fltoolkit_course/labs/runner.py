@@ -8,7 +8,6 @@ import atexit
 import math
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
@@ -142,11 +141,6 @@ class Runner:
     def message(self) -> str:
         """The error in one line, "" without one."""
         return f"{type(self.error).__name__}: {self.error}" if self.error else ""
-
-    @property
-    def traceback(self) -> str:
-        """The error as Python shows it, with the lines that led to it; "" without one."""
-        return "".join(traceback.format_exception(self.error)) if self.error else ""
 
     def __repr__(self) -> str:
         return f"<Runner {self.status}: {len(self.history)} records>"

@@ -9,7 +9,6 @@ from typing import Any
 
 from fltoolkit.data.datasets import Samples
 from fltoolkit_course.labs.board import Board, Control, Look, Plot
-from fltoolkit_course.labs.lab import flat_data
 from fltoolkit_course.labs.panel import DisplayedLab
 from fltoolkit_course.labs.train_threshold import ThresholdTraining
 
@@ -72,5 +71,5 @@ class ThresholdLab(DisplayedLab):
     )
 
     def __init__(self, data: Samples | str = "digits", **values: Any):
-        super().__init__(*flat_data(data), **values)
+        super().__init__(data, **values)
         self.steps_per_second = 100.0  # slow enough to watch and to move sliders

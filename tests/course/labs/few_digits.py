@@ -2,14 +2,13 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from fltoolkit.data import Samples, load
-from fltoolkit_course.labs import FedAvgLab, Lab, LanguageLab, ThresholdLab
+from fltoolkit_course.labs import FedAvgLab, Lab, ThresholdLab
 from fltoolkit_course.labs.picture import Picture, Trace, compose
-from fltoolkit_research.data import Text
 
 SECONDS = 300  # far more than any of this takes
 
@@ -28,7 +27,6 @@ def few_digits(num_train: int = 512) -> Samples:
 
 
 DATA, FEW = few_digits(), few_digits(200)
-TEXT = Text.of("to be or not to be, that is the question.\n" * 60, "hamlet")
 
 
 def small(num_epochs: int = 12, **settings: Any) -> ThresholdLab:
@@ -38,11 +36,6 @@ def small(num_epochs: int = 12, **settings: Any) -> ThresholdLab:
 def small_fedavg(num_rounds: int = 6, **settings: Any) -> FedAvgLab:
     settings = {"cohort_size": 2, "local_steps": 1, "seed": 1, **settings}
     return FedAvgLab(FEW, num_clients=6, num_rounds=num_rounds, **settings)
-
-
-def small_language(num_steps: int = 12, **settings: Any) -> LanguageLab:
-    settings = {"inner_steps": 2, "num_workers": 2, "width": 8, "context": 8, **settings}
-    return LanguageLab(TEXT, num_steps=num_steps, prompt="to ", **settings)
 
 
 def wait_until(what: Callable[[], object]) -> None:
@@ -63,14 +56,13 @@ def states(segments: list[tuple[int, int, str]]) -> str:
     return "".join(state * (end - start + 1) for start, end, state in segments)
 
 
-def by_script(lab: Lab, subject: Any = None) -> dict[str, Any]:
+def by_script(lab: Lab) -> dict[str, Any]:
     """What is known after the lab's script was executed, with ``printed`` lines.
 
-    What the lab was given has its name in the script, unless the script loads it.
+    The data that the lab was given are known, unless the script loads them.
     """
     printed: list[str] = []
-    name = fields(lab.training)[0].name
-    known = {"print": printed.append, "__name__": "by_script", name: subject or lab.subject}
+    known = {"print": printed.append, "__name__": "by_script", "data": lab.data}
     exec(lab.script(), known)
     return {**known, "printed": printed}
 

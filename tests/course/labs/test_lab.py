@@ -4,21 +4,18 @@ import random
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from course.labs.few_digits import (
     SECONDS,
     assert_repeated,
     by_script,
-    picture_of,
     small,
     wait_until,
 )
 
 from fltoolkit.data import load
-from fltoolkit_course.labs import Lab, ThresholdLab
+from fltoolkit_course.labs import ThresholdLab
 from fltoolkit_course.labs.board import Move
 
 # ------------------------------------------------------------------ moves and scripts
@@ -75,7 +72,7 @@ def test_the_script_is_the_file_of_the_training_and_the_moves_at_their_steps(
     ]
     code = lab.script()
     assert "fltoolkit_course" not in code
-    assert code[code.index("data = load") :].splitlines()[:-3] == [
+    assert code[code.index("data = load") :].splitlines()[:-2] == [
         'data = load("digits").flat()',
         "torch.set_num_threads(1)",
         "training = ThresholdTraining(",
@@ -148,7 +145,7 @@ def test_a_failed_run_can_be_done_again_up_to_its_failure() -> None:
 
 
 def test_wrong_settings_say_what_is_right() -> None:
-    with pytest.raises(TypeError, match=r"treshold.*has the settings \['threshold'"):
+    with pytest.raises(TypeError, match=r"treshold.*has the settings .*'threshold'"):
         ThresholdLab(treshold=0.1)
     lab = small(threshold=0.123)
     assert 0.123 in lab.settings["threshold"].options
@@ -157,8 +154,6 @@ def test_wrong_settings_say_what_is_right() -> None:
         lab.set("bits_up", 7)
     with pytest.raises(KeyError, match="no_such"):
         lab.set("no_such", 1)
-    with pytest.raises(ValueError, match="no record was made yet"):
-        lab.script()
     with pytest.raises(ValueError, match="steps_per_second=0"):
         lab.pace(0)
 
@@ -202,94 +197,3 @@ def test_a_run_without_records_is_not_kept() -> None:
     lab.stop()
     lab.run(1)
     assert [run.number for run in lab.runs] == [1]
-
-
-@pytest.mark.later
-def test_a_run_with_the_settings_of_an_earlier_one_repeats_it() -> None:
-    lab = small(2)
-    one, two = lab.run(), lab.run()
-    assert lab.repeated(one) is None
-    assert lab.repeated(two) is one
-    assert two.history == one.history
-    assert [line.name.count("(as run 1)") for line in picture_of(lab).legend] == [0, 1]
-    lab.set("seed", 3)
-    assert lab.repeated(lab.run()) is None
-    moved = lab.run(2)
-    assert lab.repeated(moved).number == 3
-    lab.set("threshold", 0.7)
-    assert lab.repeated(moved) is None
-    lab.run()
-    lab.set("threshold", 0.1)
-    assert lab.repeated(lab.run(2)).number == 3, "not the one that was moved"
-
-
-# ------------------------------------------------------------------ a cell that is run again
-
-
-class Kernel:
-    """What a lab asks of the kernel that it is in: the message on whose behalf code runs."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch):
-        self.message: dict[str, Any] = {}
-        shell = SimpleNamespace(kernel=SimpleNamespace(get_parent=lambda: self.message))
-        monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
-
-    def run(self, code: str, number: int, **metadata: str) -> None:
-        header = {"msg_id": f"execution {number}"}
-        self.message = {"header": header, "content": {"code": code}, "metadata": metadata}
-
-
-def started() -> Lab:
-    lab = small(10_000)
-    lab.start()
-    return lab
-
-
-@pytest.mark.parametrize("named", [True, False], ids=["named cells", "cells by their code"])
-def test_a_cell_that_is_run_again_stops_what_it_started(
-    monkeypatch: pytest.MonkeyPatch, named: bool
-) -> None:
-    kernel = Kernel(monkeypatch)
-
-    def cell(name: str) -> dict[str, str]:
-        return {"cellId": name} if named else {}
-
-    kernel.run("one", 1, **cell("one"))
-    first, beside = started(), started()  # two labs of one execution
-    kernel.run("two", 2, **cell("two"))
-    elsewhere = started()
-    kernel.message = {"header": {"msg_id": "3"}, "content": {"comm_id": "a button"}}
-    by_button = started()
-    kernel.run("one, edited" if named else "one", 4, **cell("one"))
-    again = started()
-    assert first.wait(SECONDS)
-    assert beside.wait(SECONDS)
-    assert [lab.current.status for lab in (first, beside)] == ["stopped", "stopped"]
-    assert not any(lab.current.runner.over for lab in (elsewhere, by_button, again))
-    for lab in (elsewhere, by_button, again):
-        lab.stop()
-        assert lab.wait(SECONDS)
-
-
-@pytest.mark.slow
-def test_a_real_kernel_runs_a_cell_again() -> None:
-    """Two executions of a cell, and one of another: of three trainings one is stopped."""
-    client = pytest.importorskip("jupyter_client")
-    manager, kernel = client.manager.start_new_kernel(startup_timeout=5 * SECONDS)
-    try:
-        code = (
-            "from fltoolkit_course.labs import ThresholdLab\nlabs = [*globals().get('labs', [])]\n"
-        )
-        code += "labs.append(ThresholdLab(num_epochs=100_000)); _ = labs[-1].start()"
-        for cell in ("a", "a", "b"):
-            content = {"code": code, "silent": False, "store_history": True}
-            message = kernel.session.msg("execute_request", content, metadata={"cellId": cell})
-            kernel.shell_channel.send(message)
-            assert kernel.get_shell_msg(timeout=SECONDS)["content"]["status"] == "ok"
-        asked = {"over": "[lab.current.runner.over for lab in labs]"}
-        reply = kernel.execute("", user_expressions=asked, reply=True, timeout=SECONDS)
-        over = reply["content"]["user_expressions"]["over"]["data"]["text/plain"]
-        assert over == "[True, False, False]"
-    finally:
-        kernel.stop_channels()
-        manager.shutdown_kernel(now=True)

@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from fltoolkit.split import State
 from fltoolkit_course.labs import ThresholdLab
-from fltoolkit_course.labs.layout import lay_out, merge_short
+from fltoolkit_course.labs.layout import lay_out
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +56,3 @@ def test_pictures_of_runs_that_have_hardly_begun(count: int) -> None:
     ElementTree.fromstring(lay_out(picture).svg())
     FigureCanvasAgg(lay_out(picture).figure()).draw()
     assert (f"step {count} of 96" in picture.status) == bool(count)
-
-
-def test_many_short_states_stay_few_boxes() -> None:
-    segments = [(k, k, "ABC"[k % 3]) for k in range(1, 5001)]
-    drawn = merge_short(segments, 5000, 200)
-    assert len(drawn) <= 200
-    assert drawn[0][0] == 1
-    assert drawn[-1][1] == 5000
-    assert merge_short(segments[:9], 9, 200) == segments[:9]

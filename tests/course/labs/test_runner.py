@@ -148,11 +148,10 @@ def failing() -> Iterator[Record]:
     raise FloatingPointError("the loss is nan")
 
 
-def test_an_error_ends_the_run_with_a_message_and_a_traceback() -> None:
+def test_an_error_ends_the_run_with_a_message() -> None:
     runner = ended(failing())
     assert runner.status == "failed"
     assert runner.message == "FloatingPointError: the loss is nan"
-    assert 'raise FloatingPointError("the loss is nan")' in runner.traceback
     assert runner.history.column("step") == [1], "what was recorded stays"
     with pytest.raises(FloatingPointError, match="nan"):
         Runner(failing()).run()
