@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help lab test check types unit long slow nightly demo bench notebooks format clean setup setup-lab nbval browser flower site
-.PHONY: other-machines oldest-machine wheel wheel-beside plot-time coverage links solutions peers pythons gpu slides intersection nvflare
+.PHONY: other-machines oldest-machine wheel wheel-beside coverage links solutions peers pythons gpu slides intersection nvflare
 
 help:  ## list these commands; docs/contributing.md has those for maintainers
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-21s%s\n", $$1, $$2}'
@@ -84,9 +84,6 @@ wheel: $(SETUP)  # build wheel and sdist into dist/, install the wheel elsewhere
 
 wheel-beside: $(SETUP)  # the same, with what .venv has
 	$(BIN)/python tools/try_wheel.py --beside
-
-plot-time: $(SETUP)  # measure the time from git clone to the first moving plot
-	$(BIN)/python tools/time_to_plot.py
 
 links: $(SETUP)  # check that the addresses on other sites still exist (needs a network)
 	$(BIN)/sphinx-build -q -b linkcheck -c docs . build/links

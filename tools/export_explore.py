@@ -48,18 +48,13 @@ from experiments.pareto import report as pareto_report
 from experiments.pareto import settings as pareto
 from fltoolkit import codecs
 from fltoolkit.codecs import Quantize, TopK, num_kept
-from fltoolkit.cost import ModelCost, crossover_clients, federated_nbytes, split_nbytes
 from fltoolkit.data.datasets import PIXEL_STATISTICS
-from fltoolkit.plots.style import INK, PAPER
 from fltoolkit.split import gates
 from fltoolkit_course import plots as course_plots
-from fltoolkit_course.plots.codec_report import draw_report
-from fltoolkit_course.plots.drawing import Area, Axis, Frame, Graphic, chart, symbol
 from fltoolkit_research import NULL_MODELS, Experiment, pooled, secrecy, sizes_of
 from fltoolkit_research import codecs as more_codecs
 from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.intervals import interval
-from fltoolkit_research.plots.placing import beside
 from fltoolkit_research.text import modules_of
 
 ROOT = Path(__file__).parents[1]
@@ -787,57 +782,6 @@ def ends(task: Mapping[str, Any], method: Mapping[str, Any]) -> list[tuple[float
     return [(run["nbytes"], run["curve"][-1][1] / task["num_test"]) for run in method["runs"]]
 
 
-def pictures() -> dict[str, str]:
-    """What a page shows where scripts are switched off and no picture is saved yet."""
-    model = ModelCost(10**6, 10**5, 4 * 10**6, 4 * 10**5, 640, 0, 0)
-    clients: Sequence[int] = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-    run = {"num_samples": 60_000, "epochs": 1}
-    lines = {
-        "split": [(k, split_nbytes(model, num_clients=k, **run) / k) for k in clients],
-        "federated": [(k, federated_nbytes(model, num_clients=k, rounds=1) / k) for k in clients],
-    }
-    words = f"Splitting pays from {crossover_clients(model, **run, rounds=1)} clients on."
-    area = Area(width=640, height=300)
-    marks = [*chart(lines, "num_clients", "nbytes_per_client", area, log=True)]
-    four = course_plots.describe_codec(recorded()["activation"], codecs.Pipeline(Quantize(4)))
-    made = {
-        "advisor": Graphic(640, 300, words, marks),
-        "language": language_picture(),
-        "codec": draw_report(four, f"Quantize(4) on recorded activations. {four.sentence}"),
-    }
-    return {name: graphic.svg() for name, graphic in made.items()}
-
-
-def language_picture() -> Graphic:
-    """Nats over bytes of the first task of `language`; names where nobody does better for less.
-
-    Of four workers alone, the first stands for all: their marks are one above the other.
-    """
-    task = language()["tasks"][0]
-    found = [
-        (mean(r["nbytes"] for r in m["runs"]), mean(r["curve"][-1][1] for r in m["runs"]), m)
-        for m in task["methods"]
-    ]
-    sent, values = [x for x, _, _ in found if x], [y for _, y, _ in found]
-    words = "bytes (left end: nothing is sent)"
-    x_axis = Axis("nbytes", min(sent) / 4, 60 * max(sent), log=True, words=words)
-    y_axis = Axis("loss", min(values) - 0.05, max(values) + 0.05, words="nats per character")
-    frame = Frame(x_axis, y_axis, Area(width=760, height=440))
-    shapes = {family: shape for (family, _), shape in zip(task["families"], "osD^", strict=False)}
-    places, names, marks = [], [], []
-    for x, y, m in sorted(found, key=lambda each: each[:2]):
-        place = (frame.x(max(x, x_axis.low)), frame.y(y))
-        marks.append(symbol(*place, shapes.get(m["family"], "s"), INK, PAPER, m["name"]))
-        best = all(other > y for cost, other, n in found if cost <= x and n is not m)
-        told = best or (m["family"] == NULL and not re.search(r"worker \d alone", m["name"]))
-        places.append(place)
-        names.append(m["name"] if told else "")
-    title = f"Nats over bytes, {task['words']}: {len(found)} methods. {task['settings']}"
-    beside_marks = beside(places, names, left_end=frame.x(x_axis.low))
-    written = [words for words in beside_marks if words.words]
-    return Graphic(760, 440, title, [*frame.grid(), *marks, *written])
-
-
 # What each file is made by; the page of a codec also needs the recorded tensors.
 EXPORTS: dict[str, Callable[[], Any]] = {
     "pareto": the_one_plot,
@@ -852,11 +796,9 @@ EXPORTS: dict[str, Callable[[], Any]] = {
 
 def export(folder: Path) -> None:
     """All files into ``folder``, which stands for docs/explore."""
-    made = {f"data/{name}.js": line(name, make()) for name, make in EXPORTS.items()}
-    made |= {f"images/{name}.svg": text + "\n" for name, text in pictures().items()}
-    for name, text in made.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    for name, make in EXPORTS.items():
+        (folder / "data" / f"{name}.js").write_text(line(name, make()), encoding="utf-8")
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ from fltoolkit.units import amount
 from fltoolkit_course.labs.runner import Runner
 from fltoolkit_course.panels._sliders import slider
 from fltoolkit_course.plots.below_controls import BelowControls, find_ipywidgets
-from fltoolkit_course.plots.drawing import Area, Axis, Frame, Graphic, Mark, Stroke, symbol
+from fltoolkit_course.plots.drawing import Area, Axis, Frame, Graphic, Mark, Stroke, dot
 from fltoolkit_course.running import show_errors_in_words
 from fltoolkit_research.plots.placing import Words
 
@@ -168,7 +168,7 @@ class Playground:
             if len(line) > 1:
                 marks.append(Stroke(line, color, 3 if bits == now else 1))
             fill = color if self.runs[bits].over else PAPER  # hollow: it goes on from here
-            marks.append(symbol(*line[-1], "o", color, fill, size=1 if bits == now else 0.5))
+            marks.append(dot(*line[-1], color, fill, 1 if bits == now else 0.5))
             end = line[-1][0], line[-1][1] - 9
             marks.append(Words(*end, str(bits), "middle", 13, bold=bits == now, halo=True))
         nbytes, accuracy = self.points(now)[-1]

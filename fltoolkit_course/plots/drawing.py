@@ -11,8 +11,8 @@ import html
 import io
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count, pairwise
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -21,6 +21,7 @@ from matplotlib.image import BboxImage
 from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 from matplotlib.text import Text
+from matplotlib.ticker import Locator, LogLocator, MaxNLocator
 from matplotlib.transforms import Bbox, TransformedBbox
 from PIL import Image
 from torch import Tensor
@@ -44,7 +45,6 @@ class Stroke(NamedTuple):
     width: float = 1
     dash: tuple[int, ...] = ()  # lengths of dash, gap, dash, ... in line widths
     fill: str = "none"
-    tip: str = ""  # the text that a browser shows when the mouse is over the mark
 
 
 class Box(NamedTuple):
@@ -196,8 +196,7 @@ def _tag(mark: Mark) -> str:
         look = f'fill="{mark.fill}" stroke="{mark.color}" stroke-width="{mark.width}"'
         if mark.dash:
             look += f' stroke-dasharray="{" ".join(f"{n * mark.width:g}" for n in mark.dash)}"'
-        tip = f"<title>{html.escape(mark.tip)}</title>" if mark.tip else ""
-        return f'<path d="M{path}" {look}>{tip}</path>'
+        return f'<path d="M{path}" {look}/>'
     if isinstance(mark, Box | Pixels):
         place = f'x="{mark.x:.1f}" y="{mark.y:.1f}" '
         place += f'width="{mark.width:.1f}" height="{mark.height:.1f}"'
@@ -272,27 +271,17 @@ class Axis(NamedTuple):
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self, fit: Callable[[Sequence[float]], bool]) -> Sequence[float]:
-        """Round values between the ends: the largest number of them for which ``fit`` is true."""
-        finest = self._decades() if self.log else self._steps()
-        inside = ([v for v in values if self.low <= v <= self.high] for values in finest)
-        return next(values for values in inside if fit(values))
-
-    def _decades(self) -> Iterator[Iterable[float]]:
-        """Candidates for ticks: 1, 2, 5, 10, 20 ...; then powers of ten; then fewer of them."""
-        powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-        yield (float(f"{m}e{power}") for power in powers for m in (1, 2, 5))
-        for every in count(1):
-            yield (float(f"1e{power}") for power in powers[::every])
-
-    def _steps(self) -> Iterator[Iterable[float]]:
-        """Candidates for ticks: multiples of 1, 2 or 5 times a power of ten, in at most 8 steps."""
-        span = self.high - self.low
-        powers = count(math.floor(math.log10(span / 8)))
-        for power, m in ((power, m) for power in powers for m in (1, 2, 5)):
-            step = float(f"{m}e{power}")
-            if span / step <= 8:
-                first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-                yield (float(f"{m * k}e{power}") for k in range(first, last + 1))
+        """At most eight steps of round values: as many as ``fit``, if any."""
+        inside: list[float] = []
+        for most in range(8, 0, -1):
+            locator: Locator = MaxNLocator(most, steps=[1, 2, 5, 10], min_n_ticks=1)
+            if self.log:  # 1, 2, 5, 10, 20 ...; if they are too many, powers of ten
+                locator = LogLocator(subs=(1, 2, 5) if most == 8 else (1,), numticks=most)
+            values = map(float, locator.tick_values(self.low, self.high))
+            inside = [value for value in values if self.low <= value <= self.high]
+            if fit(inside):
+                break
+        return inside
 
 
 class Area(NamedTuple):
@@ -304,7 +293,7 @@ class Area(NamedTuple):
     height: float = 250
 
 
-_USUAL, _SMALL = Area(), Area(width=400, height=230)
+_USUAL = Area()
 
 
 class Line(NamedTuple):
@@ -416,69 +405,15 @@ def line_look(number: int) -> tuple[str, tuple[int, ...]]:
     return COLORS[number % len(COLORS)], DASHES[number % len(DASHES)]
 
 
-_HALF = [(-2, -6), (2, -6), (2, -2), (6, -2), (6, 2), (2, 2)]
-_PLUS: Points = [*_HALF, *((-x, -y) for x, y in _HALF), _HALF[0]]
-_SHAPES: dict[str, Points] = {  # corners around (0, 0)
-    "o": [(5.5 * math.cos(k * math.pi / 10), 5.5 * math.sin(k * math.pi / 10)) for k in range(21)],
-    "s": [(-5, -5), (5, -5), (5, 5), (-5, 5), (-5, -5)],
-    "D": [(-6.5, 0), (0, -6.5), (6.5, 0), (0, 6.5), (-6.5, 0)],
-    "^": [(-6, 5), (0, -6), (6, 5), (-6, 5)],
-    "P": _PLUS,
-    "X": [((x + y) / math.sqrt(2), (y - x) / math.sqrt(2)) for x, y in _PLUS],
-}
-
-
-def symbol(
-    x: float, y: float, shape: str, color: str, fill: str, tip: str = "", size: float = 1
-) -> Stroke:
-    """A symbol at (x, y). ``shape`` is matplotlib's name: "o", "s", "D", "^", "P" or "X"."""
-    corners = [(x + size * a, y + size * b) for a, b in _SHAPES[shape]]
-    return Stroke(corners, color, 1.5, fill=fill, tip=tip)
+def dot(x: float, y: float, color: str, fill: str, size: float = 1) -> Stroke:
+    """A circle at (x, y); at size 1 its radius is 5.5 pixels."""
+    angles = [k * math.pi / 10 for k in range(21)]
+    circle = [(x + 5.5 * size * math.cos(a), y + 5.5 * size * math.sin(a)) for a in angles]
+    return Stroke(circle, color, 1.5, fill=fill)
 
 
 def curve(points: Points, color: str, width: float, dash: tuple[int, ...] = ()) -> Stroke:
     """A line through points. A single point is a dot, since a line of no length cannot be seen."""
     if len(points) == 1:
-        return symbol(*points[0], "o", color, color, size=width / 4)
+        return dot(*points[0], color, color, width / 4)
     return Stroke(points, color, width, dash)
-
-
-def chart(
-    series: Mapping[str, Points],
-    x: str,
-    y: str,
-    area: Area = _SMALL,
-    *,
-    log: bool = False,
-    log_x: bool = False,
-    until: float = 0,
-) -> Iterator[Mark]:
-    """A line chart: ``series`` holds points (x, y) by name; ``x`` and ``y`` are keys of records.
-
-    The name of a line stands at its end. Axes begin at 0; with ``log`` they are logarithmic, and
-    all values must be positive; with ``log_x`` only the horizontal one is. Points that are NaN or
-    infinite are left out. The x axis goes to ``until`` at least.
-    """
-    lines = {name: [p for p in line if all(map(math.isfinite, p))] for name, line in series.items()}
-    points = [point for line in lines.values() for point in line]
-    x_axis = _around(x, [p[0] for p in points] + [until] * (log_x and until > 0), log or log_x)
-    y_axis = _around(y, [p[1] for p in points], log)
-    x_axis = x_axis._replace(high=max(x_axis.high, until)) if points else x_axis
-    frame = Frame(x_axis, y_axis, area, names=lines)
-    yield from frame.grid()
-    looks = map(line_look, range(len(lines)))
-    yield from frame.lines(
-        Line(name, line, *look) for (name, line), look in zip(lines.items(), looks, strict=True)
-    )
-    if not points:
-        yield frame.empty(f"no {y} yet")
-
-
-def _around(key: str, values: Sequence[float], log: bool) -> Axis:
-    """An axis from 0, or from one power of ten to another, that holds all values."""
-    if log:
-        first = math.floor(math.log10(min(values, default=1)))
-        last = max(math.ceil(math.log10(max(values, default=1))), first + 1)
-        return Axis(key, 10.0**first, 10.0**last, log)
-    low, high = min([0, *values]), max([0, *values])
-    return Axis(key, low, high if high > low else low + 1)

@@ -14,12 +14,22 @@ from typing import Any, ParamSpec
 from torch import Tensor
 
 from fltoolkit.history import Record
-from fltoolkit.plots.style import PALE
+from fltoolkit.plots.style import COLORS, PALE
 from fltoolkit.units import amount
 from fltoolkit_course.done import came
-from fltoolkit_course.plots.drawing import Area, Box, Graphic, Mark, Page, Pixels, chart
+from fltoolkit_course.plots.drawing import (
+    Area,
+    Axis,
+    Box,
+    Frame,
+    Graphic,
+    Mark,
+    Page,
+    Pixels,
+    curve,
+)
 from fltoolkit_course.running import shell
-from fltoolkit_research.plots.placing import LETTER, Words
+from fltoolkit_research.plots.placing import LETTER, Points, Words
 
 P = ParamSpec("P")
 
@@ -117,9 +127,9 @@ class _Run:
             raise ValueError(f"x={self.x!r} is no key of the records: choose one of {list(record)}")
         self.count += 1
         self.latest.update(record)
-        for key, curve in self.curves.items():
+        for key, points in self.curves.items():
             if key in record and self.x in record:
-                curve.add(record[self.x], record[key])
+                points.add(record[self.x], record[key])
 
     def words(self) -> str:
         """The state in one sentence, e.g. "running: 12 of 938, 3 s, about 230 s left; loss 1.9"."""
@@ -153,16 +163,36 @@ class _Run:
         progress = min(self.count / self.total, 1) if self.total else None
         page = Page(width, self.title, progress)
         page.write(self.words(), width // LETTER)
-        for number, (key, curve) in enumerate(self.curves.items()):
+        for number, (key, points) in enumerate(self.curves.items()):
             place = Area(400 * number, page.low, 400, 230)
-            points = {"": curve.points()}
-            page.add(chart(points, self.x, key, place, log_x=self.log, until=self.end()), 0)
+            page.add(_chart(points.points(), self.x, key, place, self.log, self.end()), 0)
         page.low += 230 * bool(self.curves)
         images = self.inside() if self.inside else {}
         sizes = [_scale(image, width, len(images)) for image in images.values()]
         tall = max((height for _, height in sizes), default=-24)
         page.add(_row_of_images(images, page.low, width), tall + 24)
         return page.graphic(self.summary())
+
+
+def _chart(points: Points, x: str, y: str, area: Area, log: bool, until: float) -> Iterator[Mark]:
+    """A curve over ``x``, whose axis goes to ``until`` at least and is logarithmic with ``log``."""
+    places = [place for place, _ in points] + [until] * (until > 0)
+    frame = Frame(_axis(x, places, log), _axis(y, [value for _, value in points]), area)
+    yield from frame.grid()
+    if points:
+        yield curve(frame.points(points), COLORS[0], 2)
+    else:
+        yield frame.empty(f"no {y} yet")
+
+
+def _axis(key: str, values: Sequence[float], log: bool = False) -> Axis:
+    """An axis from 0, or from one power of ten to another, that holds all values."""
+    if log:
+        first = math.floor(math.log10(min(values, default=1)))
+        last = max(math.ceil(math.log10(max(values, default=1))), first + 1)
+        return Axis(key, 10.0**first, 10.0**last, log)
+    low, high = min([0, *values]), max([0, *values])
+    return Axis(key, low, high if high > low else low + 1)
 
 
 def _scale(image: Tensor, width: float, count: int) -> tuple[float, float]:

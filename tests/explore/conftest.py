@@ -67,13 +67,12 @@ def open_page(browser: Any) -> Iterator[Open]:
         name: str,
         hash: str = "",
         *,
-        scripts: bool = True,
         scheme: str = "light",
         width: int = 1280,
         **more: Any,
     ) -> Any:
         size = {"width": width, "height": 740 if width < 500 else 900}
-        more = {"viewport": size, "color_scheme": scheme, "java_script_enabled": scripts, **more}
+        more = {"viewport": size, "color_scheme": scheme, **more}
         context = browser.new_context(offline=True, **more)
         contexts.append(context)
         context.set_default_timeout(600_000)  # to end a hang: others may keep this machine busy
@@ -87,8 +86,7 @@ def open_page(browser: Any) -> Iterator[Open]:
 
         tab.on("request", asked)
         tab.goto((EXPLORE / f"{name}.html").as_uri() + hash)
-        if scripts:
-            tab.wait_for_selector("html[data-ready]")
+        tab.wait_for_selector("html[data-ready]")
         return tab
 
     yield open_

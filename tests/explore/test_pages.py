@@ -1,4 +1,4 @@
-"""The pages by hand: dragged, by keyboard, in the dark, on a phone, without scripts, by address."""
+"""The pages by hand: dragged, by keyboard, in the dark, on a phone, by address."""
 
 import re
 from html import unescape
@@ -217,17 +217,6 @@ def test_those_who_do_not_see_can_use_it(open_page: Open, name: str) -> None:
     heads = tab.locator("h1, h2, h3").evaluate_all("all => all.map(h => +h.tagName[1])")
     assert heads[0] == 1
     assert all(b - a <= 1 for a, b in pairwise(heads))
-
-
-@pytest.mark.parametrize("name", [name for name in PAGES if name != "silence"])
-def test_without_scripts_there_is_the_saved_picture(open_page: Open, name: str) -> None:
-    tab = open_page(name, scripts=False)
-    assert tab.locator("nav a").get_attribute("href") == "index.html"
-    picture = tab.locator("main img.saved")
-    assert picture.is_visible()
-    box = picture.bounding_box()
-    assert box["width"] > 300
-    assert box["height"] > 150
 
 
 # -------------------------------------------------------------------------------- the one plot
