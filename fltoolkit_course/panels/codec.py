@@ -75,9 +75,9 @@ class CodecPanel:
         self._readout, self._sentence = ipywidgets.HTML(), ipywidgets.HTML()
         self._describe()
         controls, below = self.controls.values(), (self._readout, self._sentence)
-        self._picture = BelowControls(
-            self.draw, *controls, *below, moved=self._describe, controls=controls
-        )
+        self._picture = BelowControls(self.draw, *controls, *below)
+        for control in controls:
+            control.observe(self._moved, "value")
 
     @property
     def codec(self) -> Pipeline:
@@ -89,7 +89,11 @@ class CodecPanel:
     def _ipython_display_(self) -> None:
         self._picture.show()
 
-    def _describe(self, _change: Any = None) -> None:
+    def _moved(self, _change: Any) -> None:
+        self._describe()
+        self._picture.moved()
+
+    def _describe(self) -> None:
         """Compute the report and show it in words; disable sliders that have no effect now."""
         tensor, name = self.controls["tensor"].value, self.controls["codec"].value
         self.report = r = describe_codec(self.tensors[tensor], self.codec)

@@ -10,7 +10,7 @@ ended, a line of text says so. This needs ipywidgets, 7.7 or newer.
 import html
 import threading
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 _NO_CONTROLS = "Run this cell to get the controls. Below is a picture that was drawn earlier."
@@ -70,17 +70,9 @@ class BelowControls:
         draw: makes what has a method ``png``, whose `Bundle` stays in the notebook, and ``html``,
             if it is ever `moved`: a `Graphic`.
         parts: the widgets, from top to bottom; ``widget`` holds them all.
-        moved: called when one of ``controls`` was moved, before the picture is drawn again.
-        controls: the widgets that the picture follows.
     """
 
-    def __init__(
-        self,
-        draw: Callable[[], Any],
-        *parts: Any,
-        moved: Callable[[Any], object] = lambda change: None,
-        controls: Iterable[Any] = (),
-    ):
+    def __init__(self, draw: Callable[[], Any], *parts: Any):
         ipywidgets = find_ipywidgets("a script")
         self.shown, self.timer = False, threading.Timer(0, self.rest)
         self.rests_after = 0.5  # seconds without a move, after which the SVG becomes a PNG
@@ -95,9 +87,6 @@ class BelowControls:
         style = ipywidgets.HTML(style, layout={"height": "0"})
         self.widget = ipywidgets.VBox([*parts, self.again, style])
         self.widget.add_class(self._id)
-        for control in controls:
-            control.observe(moved, "value")
-            control.observe(lambda change: self.moved(), "value")
 
     @property
     def busy(self) -> bool:

@@ -6,7 +6,7 @@ gallery" uses these functions.
 
 import copy
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from torch import Tensor
 from fltoolkit.codecs.pipeline import Pipeline
 from fltoolkit.plots.style import COLORS, GREY
 from fltoolkit.units import amount
-from fltoolkit_course.plots.drawing import Area, Axis, Box, Frame, Graphic, Mark, Page
+from fltoolkit_course.plots.drawing import Area, Axis, Box, Frame, Graphic, Mark
 from fltoolkit_research.plots.placing import Words
 
 _NUM_BINS = 60  # of the histograms
@@ -119,31 +119,14 @@ def describe_codec(tensor: Tensor, codec: Pipeline) -> CodecReport:
     )
 
 
-def plot_values(report: CodecReport) -> Graphic:
-    """Histograms of the values before and after the codec, with logarithmic counts."""
-    return Graphic(450, 280, f"{_LEGEND}: {report.sentence}", [*_draw_values(report)])
+def draw_report(report: CodecReport, title: str = "") -> Graphic:
+    """Histograms of the values before and after the codec with logarithmic counts, and the bits.
 
-
-def plot_bits(reports: Mapping[str, CodecReport]) -> Graphic:
-    """Bits per value in three measures: nominal, really sent, and the entropy, by name.
-
-    The entropy is the bound if symbols are independent of each other.
+    It is fast enough to follow a slider. ``title`` is for those who do not see the picture.
     """
-    if not reports:
-        raise ValueError("no reports to plot: pass {name: report}, reports of describe_codec")
-    page, most = Page(500, _AXIS, None), max(map(_most_bits, reports.values()))
-    page.low = 40
-    for name, report in reports.items():
-        page.write(name, 70, bold=True)
-        page.add(_draw_bits(report, Area(8, page.low - 4, 300, 24), most), 84)
-    sentences = (f"{name}: {report.sentence}" for name, report in reports.items())
-    return page.graphic(" ".join(sentences))
-
-
-def draw_report(report: CodecReport, title: str) -> Graphic:
-    """Both pictures in one `Graphic`, which is fast enough to follow a slider."""
-    bits = _draw_bits(report, Area(460, 60, 250, 52), _most_bits(report))
-    return Graphic(720, 280, title, [*_draw_values(report), Words(460, 32, _AXIS), *bits])
+    title = title or f"{_LEGEND}: {report.sentence}"
+    marks = [*_draw_values(report), Words(460, 32, _AXIS), *_draw_bits(report)]
+    return Graphic(720, 280, title, marks)
 
 
 _BAR_COLORS = ("#999999", COLORS[0], COLORS[2])
@@ -166,13 +149,8 @@ def _middles(edges: np.ndarray) -> np.ndarray:
     return middles
 
 
-def _most_bits(report: CodecReport) -> float:
-    """The end of the axis of bits: one of two values, so that pictures can be compared."""
-    return 14 if max(report.bits.values()) <= 9 else 70
-
-
 def _draw_values(report: CodecReport) -> Iterator[Mark]:
-    """The marks of `plot_values`."""
+    """The histograms."""
     decades = math.ceil(math.log10(max(*report.before, *report.after, 10)))
     values = Axis("value", report.edges[0], report.edges[-1])
     counts = Axis("count", 0.7, 10.0**decades, log=True, words="number of values")
@@ -191,10 +169,10 @@ def _draw_values(report: CodecReport) -> Iterator[Mark]:
                 yield frame.bar(place - half, place + half, number, color)
 
 
-def _draw_bits(report: CodecReport, area: Area, most: float) -> Iterator[Mark]:
-    """A bar for each measure; ``area`` is the place of the first, and ``most`` bits are as wide."""
-    left, top, width, height = area
+def _draw_bits(report: CodecReport) -> Iterator[Mark]:
+    """A bar for each measure. The axis ends at one of two values, so pictures can be compared."""
+    most = 14 if max(report.bits.values()) <= 9 else 70
     for row, (words, bits) in enumerate(report.bits.items()):
-        y, length, tall = top + height * row, width * bits / most, round(0.66 * height)
-        yield Box(left, y, length, tall, _BAR_COLORS[row])
-        yield Words(left + length + 5, y + tall / 2 + 4, f"{bits:.2f} {words}")
+        y, length = 60 + 52 * row, 250 * bits / most
+        yield Box(460, y, length, 34, _BAR_COLORS[row])
+        yield Words(465 + length, y + 21, f"{bits:.2f} {words}")

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import torch
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.image import BboxImage
 from matplotlib.patches import PathPatch, Rectangle
@@ -58,11 +59,16 @@ class Box(NamedTuple):
     opacity: float = 1
 
 
+_BLUE_TO_ORANGE = LinearSegmentedColormap.from_list(
+    "", [COLORS[0], PAPER, COLORS[1]], 255
+).with_extremes(bad=GREY)
+
+
 class Pixels(NamedTuple):
     """A matrix as an image, one rectangle per value; ``x`` and ``y`` are its upper left corner.
 
     Zero is white, values above are orange and values below are blue. The value that is farthest
-    from zero has the full colour, and what is not finite is grey.
+    from zero has the full colour, and what is not a number is grey.
     """
 
     x: float
@@ -71,27 +77,17 @@ class Pixels(NamedTuple):
     height: float
     values: Tensor  # [rows, columns]
 
-    def colors(self) -> Tensor:
+    def colors(self) -> np.ndarray:
         """Red, green and blue of each value: uint8 of shape [rows, columns, 3]."""
-        values = self.values.detach().double()
-        finite = values.isfinite()
-        share = values.where(finite, torch.zeros_like(values))
-        share = share / share.abs().max().clamp(min=1e-300)
-        above, below, paper = (_rgb(color) for color in (COLORS[1], COLORS[0], PAPER))
-        end = torch.where(share[..., None] > 0, above, below)
-        colors = paper + share.abs()[..., None] * (end - paper)
-        return torch.where(finite[..., None], colors, _rgb(GREY)).round().to(torch.uint8)
+        values = self.values.detach().double().cpu().numpy()
+        most = np.abs(values, where=np.isfinite(values), out=np.zeros_like(values)).max() or 1
+        return np.ascontiguousarray(_BLUE_TO_ORANGE(0.5 + values / most / 2, bytes=True)[..., :3])
 
     def png(self) -> bytes:
         """The image as a PNG file, with one pixel per value."""
         file = io.BytesIO()
-        Image.fromarray(self.colors().numpy()).save(file, format="png")
+        Image.fromarray(self.colors()).save(file, format="png")
         return file.getvalue()
-
-
-def _rgb(color: str) -> Tensor:
-    """The three numbers of a colour that is written as #rrggbb."""
-    return torch.tensor([int(color[k : k + 2], 16) for k in (1, 3, 5)], dtype=torch.float64)
 
 
 Mark = Stroke | Box | Words | Pixels
@@ -230,7 +226,7 @@ def _artist(mark: Mark, fig: Figure, height: float) -> Any:
             return Rectangle(corner, *size, transform=inches, **look)
         place = TransformedBbox(Bbox.from_bounds(*corner, *size), inches)
         image = BboxImage(place, interpolation="nearest")
-        image.set_data(mark.colors().numpy())
+        image.set_data(mark.colors())
         return image
     behind = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.5, "alpha": 0.8}
     return Text(

@@ -135,10 +135,10 @@ class _Run:
         """The state in one sentence, e.g. "running: 12 of 938, 3 s, about 230 s left; loss 1.9"."""
         seconds = time.perf_counter() - self.start
         parts = [f"{self.state}: {self.count:,}" + (f" of {self.total:,}" if self.total else "")]
-        parts.append(_duration(seconds))
+        parts.append(f"{seconds:.0f} s")
         if self.state == "running" and self.total and self.count:
             left = max(self.total - self.count, 0) * seconds / self.count
-            parts.append(f"about {_duration(left)} left")
+            parts.append(f"about {left:.0f} s left")
         sentence = ", ".join(parts)
         numbers = {k: v for k, v in self.latest.items() if isinstance(v, int | float)}
         for key in (*self.curves, *_bytes_to_say(numbers)):
@@ -328,13 +328,3 @@ def throttled(draw: Callable[P, object]) -> Callable[P, None]:
             due = end + max(_SECONDS_BETWEEN, (end - start) / _SHARE)
 
     return draw_if_due
-
-
-def _duration(seconds: float) -> str:
-    """Seconds in words: "0.4 s", "12 s", "3 min 20 s", "2 h 5 min"."""
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"

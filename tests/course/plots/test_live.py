@@ -180,14 +180,6 @@ def test_outside_a_notebook_one_line_in_a_terminal_else_silence(
     assert all(len(line.rstrip("\n")) <= 39 for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.04, "0.0 s"), (9.96, "10 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")],
-)
-def test_durations_in_words(seconds: float, words: str) -> None:
-    assert live._duration(seconds) == words
-
-
 @pytest.mark.later
 def test_matrices_move_below_the_charts_and_stay_as_a_picture(
     shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
