@@ -13,7 +13,7 @@ from typing import Any
 from fltoolkit_course.labs.board import Control
 from fltoolkit_course.labs.lab import Lab
 from fltoolkit_course.labs.layout import lay_out
-from fltoolkit_course.labs.picture import Trace, compose, status_in_words
+from fltoolkit_course.labs.picture import compose, status_in_words
 from fltoolkit_course.plots.below_controls import BelowControls, find_ipywidgets
 from fltoolkit_course.plots.drawing import Graphic
 from fltoolkit_course.plots.live import throttled
@@ -35,7 +35,6 @@ class Panel:
     def __init__(self, lab: Lab):
         ipywidgets = find_ipywidgets("its methods: lab.run(), lab.set(...), lab.script()")
         self.lab = lab
-        self._traces: dict[int, Trace] = {}  # by run number
         self._draw_if_due = throttled(self._draw_now)
         self._state = self._seen()
         self._values = dict(lab.values)  # as the controls have them
@@ -167,15 +166,7 @@ class Panel:
 
     def draw(self) -> Graphic:
         """The picture of the lab at this moment."""
-        kept = {}
-        for run in self.lab.runs:
-            trace = self._traces.get(run.number)
-            if trace is None or trace.history is not run.history:  # numbers begin anew at a reset
-                trace = Trace(self.lab.board, run.history, run.training.channel)
-            trace.catch_up()
-            kept[run.number] = trace
-        self._traces = kept
-        return lay_out(compose(self.lab, kept))
+        return lay_out(compose(self.lab))
 
     def _refresh(self) -> None:
         """Bring buttons, sliders and the line of text up to date."""

@@ -1,84 +1,21 @@
 """What a picture of a lab shows, as data: curves, states, bands, ledger and legend of its runs.
 
-Here: reading the new records of runs at little cost, and putting together what is shown.
+Not here: where it stands on the paper (layout.py).
 """
 
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
-from fltoolkit.channel import Channel
-from fltoolkit.history import History, Record
+from fltoolkit.history import History
 from fltoolkit.units import amount
 from fltoolkit_course.labs.board import Board, Look, Plot, Run
 from fltoolkit_course.labs.lab import Lab
 from fltoolkit_course.plots.drawing import Line, line_look
-from fltoolkit_course.plots.live import Curve, at_the_end
+from fltoolkit_course.plots.live import at_the_end, thinned
 from fltoolkit_research.plots.placing import Points
-
-
-class Trace:
-    """The values of one run that the picture needs.
-
-    Reading a new record takes the same time in a long run as in a short one.
-    """
-
-    def __init__(self, board: Board, history: History, channel: Channel):
-        self.history = history
-        self._board, self._channel = board, channel
-        keys = [(plot.x, y) for plot in board.plots for y in (plot.y, plot.behind) if y]
-        self.curves = {key: Curve() for key in keys}
-        self.segments: list[tuple[int, int, str]] = []
-        self.bands: list[tuple[float, float, float, float]] = []  # from, to, low, high
-        self.tally = {kind: [0, 0] for kind in board.kinds}  # messages, bytes
-        self.last: Record = {}
-        self._records = self._transfers = 0
-        self._asked: float | None = None  # the loss at the last check
-        self._reference: float | None = None
-
-    def catch_up(self) -> None:
-        """Read the new records and messages. Call it from one thread at a time."""
-        while self._records < len(self.history):
-            self._add(self.history[self._records])
-            self._records += 1
-        transfers = self._channel.transfers
-        while self._transfers < len(transfers):
-            transfer = transfers[self._transfers]
-            row = self.tally.setdefault(transfer.kind, [0, 0])
-            row[0] += 1
-            row[1] += transfer.nbytes
-            self._transfers += 1
-
-    def _add(self, record: Record) -> None:
-        for (x, y), curve in self.curves.items():
-            if y in record and x in record:
-                curve.add(record[x], record[y])
-        if self._board.states:
-            self._add_state(record)
-        self.last.update(record)
-
-    def _add_state(self, record: Record) -> None:
-        x, state = int(record[self._board.plots[1].x]), str(record.get("state", ""))
-        if self.segments and self.segments[-1][2] == state:
-            self.segments[-1] = (self.segments[-1][0], x, state)
-        else:
-            self.segments.append((x, x, state))
-        if not self._board.checked:
-            return
-        if self._asked is not None and state == "A":  # what was checked became the reference
-            self._reference = self._asked
-        self._asked = None
-        if (checked := record.get(self._board.checked)) is not None:
-            self._asked = float(checked)
-        if self._reference is not None and "threshold" in record:
-            if not (half := float(record["threshold"])):
-                return  # the band would have no height
-            low, high = max(self._reference - half, 0), self._reference + half
-            if self.bands and self.bands[-1][2:] == (low, high):
-                self.bands[-1] = (self.bands[-1][0], x, low, high)
-            else:
-                self.bands.append((x, x, low, high))
 
 
 class Axes(NamedTuple):
@@ -131,28 +68,21 @@ _MOST_RUNS = 6  # in one picture; more lines cannot be told apart
 _MOST_MARKS = 8
 
 
-def compose(lab: Lab, traces: Mapping[int, Trace]) -> Picture:
-    """The picture of a lab at this moment.
-
-    Args:
-        lab: the lab.
-        traces: a `Trace` for each run, by the run's number; call `catch_up` of each before.
-    """
-    known = [run for run in lab.runs if run.number in traces]  # another may just have begun
-    runs = [run for run in known if len(run.history)][-_MOST_RUNS:]
-    run = known[-1] if known else None
-    trace = traces[run.number] if run else None
+def compose(lab: Lab) -> Picture:
+    """The picture of a lab at this moment."""
+    run, board = lab.current, lab.board
+    runs = [run for run in lab.runs if len(run.history)][-_MOST_RUNS:]
     total = run.training.total if run else None
-    first, second = (_axes(lab, plot, run, runs, traces) for plot in lab.board.plots)
+    first, second = (_axes(lab, plot, run, runs) for plot in board.plots)
     return Picture(
         title=lab.title,
         status=status_in_words(lab),
         progress=min(_step(run) / total, 1.0) if run and total else 0.0,
         axes=(first, second),
-        segments=trace.segments if trace else [],
-        looks=lab.board.states,
-        ledger=_ledger(lab.board, trace),
-        legend=[_line(r, r is run, [], _outcome(lab, r, traces[r.number])) for r in runs],
+        segments=_segments(run, board.plots[1].x) if run and board.states else [],
+        looks=board.states,
+        ledger=_ledger(board, run),
+        legend=[_line(r, r is run, [], _outcome(lab, r)) for r in runs],
     )
 
 
@@ -177,30 +107,6 @@ def _line(run: Run, current: bool, points: Points, words: str) -> Line:
     return Line(words, points, *line_look(run.number - 1), 3 if current else 1.6, current)
 
 
-def _axes(
-    lab: Lab, plot: Plot, current: Run | None, runs: Sequence[Run], traces: Mapping[int, Trace]
-) -> Axes:
-    lines = []
-    for run in runs:
-        points = traces[run.number].curves[plot.x, plot.y].points()
-        lines.append(_line(run, run is current, points, f"run {run.number}"))
-    if current is None or current not in runs:
-        return Axes(plot, lines, [], [], [], 0, lab.board.step)
-    trace = traces[current.number]
-    return Axes(
-        plot,
-        lines,
-        trace.curves[plot.x, plot.behind].points() if plot.behind else [],
-        trace.bands if plot.y == lab.board.checked else [],
-        [
-            (_at(current.history, move.step, plot.x), lab.say(move.key, move.value))
-            for move in current.moves[-_MOST_MARKS:]
-        ],
-        _reach(current, float(trace.last[plot.x]), plot.x),
-        lab.board.step,
-    )
-
-
 def _reach(run: Run, x: float, key: str) -> float:
     """The ``x`` that the run will end with, so that the axis need not change while it trains."""
     total = run.training.total
@@ -221,19 +127,73 @@ def _at(history: History, step: int, key: str) -> float:
     return float(history[index][key])
 
 
-def _ledger(board: Board, trace: Trace | None) -> list[tuple[str, int, str]]:
+def _points(run: Run, x: str, y: str) -> Points:
+    records = [record for record in run.history if x in record and y in record]
+    return thinned([(record[x], record[y]) for record in records])
+
+
+def _axes(lab: Lab, plot: Plot, current: Run | None, runs: Sequence[Run]) -> Axes:
+    step = lab.board.step
+    lines = [
+        _line(run, run is current, _points(run, plot.x, plot.y), f"run {run.number}")
+        for run in runs
+    ]
+    if current is None or current not in runs:
+        return Axes(plot, lines, [], [], [], 0, step)
+    marks = [
+        (_at(current.history, move.step, plot.x), lab.say(move.key, move.value))
+        for move in current.moves[-_MOST_MARKS:]
+    ]
+    behind = _points(current, plot.x, plot.behind) if plot.behind else []
+    bands = _bands(current, plot) if plot.y == lab.board.checked else []
+    reach = _reach(current, float(current.history[-1][plot.x]), plot.x)
+    return Axes(plot, lines, behind, bands, marks, reach, step)
+
+
+def _segments(run: Run, x: str) -> list[tuple[int, int, str]]:
+    """The stretches of records in one state: from, to, state."""
+    found = []
+    for state, records in groupby(run.history, lambda record: str(record.get("state", ""))):
+        places = [int(record[x]) for record in records]
+        found.append((places[0], places[-1], state))
+    return found
+
+
+def _bands(run: Run, plot: Plot) -> list[tuple[float, float, float, float]]:
+    """The gate's band around its reference: from, to, low, high."""
+    bands: list[tuple[float, float, float, float]] = []
+    checked: float | None = None  # in the record before
+    reference: float | None = None
+    for record in run.history:
+        if checked is not None and record["state"] == "A":  # what was checked is the reference
+            reference = checked
+        checked, half = record.get(plot.y), float(record["threshold"])
+        if reference is None or not half:  # a band of threshold 0 has no height
+            continue
+        x, low, high = record[plot.x], max(reference - half, 0), reference + half
+        if bands and bands[-1][2:] == (low, high):
+            bands[-1] = (bands[-1][0], x, low, high)
+        else:
+            bands.append((x, x, low, high))
+    return bands
+
+
+def _ledger(board: Board, run: Run | None) -> list[tuple[str, int, str]]:
+    transfers = list(run.training.channel.transfers) if run else []
     rows = []
     for kind, name in board.kinds.items():
-        messages, nbytes = trace.tally[kind] if trace else (0, 0)
-        if kind in board.rare and not messages:
+        sizes = [transfer.nbytes for transfer in transfers if transfer.kind == kind]
+        if kind in board.rare and not sizes:
             continue
-        words = f"{amount('nbytes', nbytes)} in {messages:,} message{'s' * (messages != 1)}"
-        rows.append((name, nbytes, words))
+        words = f"{amount('nbytes', sum(sizes))} in {len(sizes):,} message{'s' * (len(sizes) != 1)}"
+        rows.append((name, sum(sizes), words))
     return rows
 
 
-def _outcome(lab: Lab, run: Run, trace: Trace) -> str:
+def _outcome(lab: Lab, run: Run) -> str:
     """A run in one line: its settings and its results."""
-    keys = [key for key in ("accuracy", "nbytes") if key in trace.last]
-    results = " for ".join(amount(key, float(trace.last[key])) for key in keys)
-    return f"run {run.number}: {lab.describe(run)}: {results}"
+    last: dict[str, float] = {}
+    for record in run.history:
+        last |= record
+    results = [amount(key, last[key]) for key in ("accuracy", "nbytes") if key in last]
+    return f"run {run.number}: {lab.describe(run)}: {' for '.join(results)}"

@@ -118,7 +118,7 @@ class _Run:
         inside: Callable[[], Mapping[str, Tensor]] | None = None,
     ):
         self.total, self.x, self.title, self.log, self.inside = total, x, title, log, inside
-        self.curves = {key: Curve() for key in y}
+        self.curves: dict[str, list[tuple[float, float]]] = {key: [] for key in y}
         self.latest: Record = {}
         self.count, self.state, self.start = 0, "running", time.perf_counter()
 
@@ -129,7 +129,7 @@ class _Run:
         self.latest.update(record)
         for key, points in self.curves.items():
             if key in record and self.x in record:
-                points.add(record[self.x], record[key])
+                points.append((record[self.x], record[key]))
 
     def words(self) -> str:
         """The state in one sentence, e.g. "running: 12 of 938, 3 s, about 230 s left; loss 1.9"."""
@@ -165,7 +165,7 @@ class _Run:
         page.write(self.words(), width // LETTER)
         for number, (key, points) in enumerate(self.curves.items()):
             place = Area(400 * number, page.low, 400, 230)
-            page.add(_chart(points.points(), self.x, key, place, self.log, self.end()), 0)
+            page.add(_chart(thinned(points), self.x, key, place, self.log, self.end()), 0)
         page.low += 230 * bool(self.curves)
         images = self.inside() if self.inside else {}
         sizes = [_scale(image, width, len(images)) for image in images.values()]
@@ -233,30 +233,10 @@ def at_the_end(x: float, done: int, total: int) -> float:
     return math.ceil(final / unit - 1e-9) * unit
 
 
-class Curve:
-    """At most 300 evenly chosen points of a curve of any length, and its last point."""
-
-    def __init__(self) -> None:
-        self._kept: list[tuple[float, float]] = []
-        self._last: tuple[float, float] | None = None
-        self._count, self._stride = 0, 1
-
-    def add(self, x: Any, y: Any) -> None:
-        """Add a point. Points that are NaN or infinite are left out."""
-        if not (math.isfinite(x) and math.isfinite(y)):
-            return
-        if self._count % self._stride == 0:
-            self._kept.append((x, y))
-            if len(self._kept) == _MAX_POINTS:
-                self._kept, self._stride = self._kept[::2], 2 * self._stride
-        self._count += 1
-        self._last = (x, y)
-
-    def points(self) -> list[tuple[float, float]]:
-        """The points to draw."""
-        if self._last is None or self._kept[-1] == self._last:
-            return self._kept
-        return [*self._kept, self._last]
+def thinned(points: Points) -> Points:
+    """The finite ones, of which at most 300 are kept: every so many, and the last one."""
+    finite = [point for point in points if all(map(math.isfinite, point))]
+    return finite[:: -(len(finite) // _MAX_POINTS + 1)][::-1]
 
 
 # A page that is loaded anew while a cell runs gets no more of its outputs. JupyterLab then says

@@ -8,7 +8,6 @@ from typing import Any
 
 from fltoolkit.data import Samples, load
 from fltoolkit_course.labs import FedAvgLab, Lab, ThresholdLab
-from fltoolkit_course.labs.picture import Picture, Trace, compose
 
 SECONDS = 300  # far more than any of this takes
 
@@ -43,17 +42,6 @@ def wait_until(what: Callable[[], object]) -> None:
     while not what():
         assert time.monotonic() < end
         time.sleep(0.005)
-
-
-def picture_of(lab: Lab) -> Picture:
-    traces = {run.number: Trace(lab.board, run.history, run.training.channel) for run in lab.runs}
-    for trace in traces.values():
-        trace.catch_up()
-    return compose(lab, traces)
-
-
-def states(segments: list[tuple[int, int, str]]) -> str:
-    return "".join(state * (end - start + 1) for start, end, state in segments)
 
 
 def by_script(lab: Lab) -> dict[str, Any]:

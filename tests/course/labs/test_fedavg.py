@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 import torch
 from course.labs.few_digits import FEW as DATA
-from course.labs.few_digits import assert_repeated, per_record, picture_of
+from course.labs.few_digits import assert_repeated, per_record
 from course.labs.few_digits import small_fedavg as small
 
 from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, Pipeline, Quantize, TopK
 from fltoolkit_course.labs import FedAvgLab, Plot
 from fltoolkit_course.labs.board import Move
 from fltoolkit_course.labs.layout import lay_out
+from fltoolkit_course.labs.picture import compose
 from fltoolkit_course.labs.train_fedavg import FedAvgTraining
 
 CODECS = ("bits_down", "bits_up", "top_k", "error_feedback")
@@ -100,7 +101,7 @@ def test_mistakes_are_named() -> None:
 def test_a_round_is_called_one_and_failures_have_a_row_once_there_are_some() -> None:
     lab = small(3)
     lab.run()
-    picture = picture_of(lab)
+    picture = compose(lab)
     assert picture.status == "run 1 finished, round 3 of 3"
     ledger, last = {name: nbytes for name, nbytes, _ in picture.ledger}, lab.current.history[-1]
     assert ledger == {"down: model": last["nbytes_down"], "up: updates": last["nbytes_up"]}
@@ -109,7 +110,7 @@ def test_a_round_is_called_one_and_failures_have_a_row_once_there_are_some() -> 
     assert ">step</text>" not in lay_out(picture).svg()
     failed = {"failed": torch.ones((), dtype=torch.uint8)}
     lab.current.training.channel.send("client_0", "server", "control", failed)
-    name, nbytes, words = picture_of(lab).ledger[-1]
+    name, nbytes, words = compose(lab).ledger[-1]
     assert (name, words.endswith("in 1 message")) == ("up: failures", True)
     assert nbytes > 0
 
@@ -117,5 +118,5 @@ def test_a_round_is_called_one_and_failures_have_a_row_once_there_are_some() -> 
 def test_the_right_plot_can_be_over_virtual_time() -> None:
     lab = small(2, second=Plot("accuracy", "seconds"), wait_for=1)
     lab.run()
-    points = picture_of(lab).axes[1].lines[0].points
+    points = compose(lab).axes[1].lines[0].points
     assert [x for x, _ in points] == lab.current.history.column("seconds")

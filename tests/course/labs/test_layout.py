@@ -3,12 +3,13 @@
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from course.labs.few_digits import picture_of, small
+from course.labs.few_digits import small
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from fltoolkit.split import State
 from fltoolkit_course.labs import ThresholdLab
 from fltoolkit_course.labs.layout import lay_out
+from fltoolkit_course.labs.picture import compose
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def two_runs() -> ThresholdLab:
 
 @pytest.mark.slow
 def test_the_svg_shows_states_by_letter_and_height_marks_and_ledger(two_runs: ThresholdLab) -> None:
-    lab, picture = two_runs, picture_of(two_runs)
+    lab, picture = two_runs, compose(two_runs)
     root = ElementTree.fromstring(lay_out(picture).svg())
     space = "{http://www.w3.org/2000/svg}"
     words = [text.text for text in root.iter(f"{space}text")]
@@ -48,11 +49,11 @@ def test_the_svg_shows_states_by_letter_and_height_marks_and_ledger(two_runs: Th
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9])
 def test_pictures_of_runs_that_have_hardly_begun(count: int) -> None:
     lab = small()
-    assert picture_of(lab).summary().startswith("Threshold lab: not started")
+    assert compose(lab).summary().startswith("Threshold lab: not started")
     lab._going()
     if count:
         lab.run(count)
-    picture = picture_of(lab)
+    picture = compose(lab)
     ElementTree.fromstring(lay_out(picture).svg())
     FigureCanvasAgg(lay_out(picture).figure()).draw()
     assert (f"step {count} of 96" in picture.status) == bool(count)

@@ -1,27 +1,22 @@
 """What a lab's picture shows, as data."""
 
 import pytest
-from course.labs.few_digits import picture_of, small, states
+from course.labs.few_digits import small
 
 from fltoolkit.split import LossGate, Progress
-from fltoolkit_course.labs.picture import Trace, compose
+from fltoolkit_course.labs.picture import compose
 
 
-@pytest.mark.later
-def test_a_trace_catches_up_to_the_same_picture() -> None:
+def test_states_and_ledger_are_those_of_the_run() -> None:
     lab = small(20, threshold=0.3)
-    run = lab._going()
-    often = Trace(lab.board, run.history, run.training.channel)
-    for _ in range(30):
-        lab.run(5)
-        often.catch_up()
-    once = Trace(lab.board, run.history, run.training.channel)
-    once.catch_up()
-    assert compose(lab, {1: often}) == compose(lab, {1: once})
-    assert states(once.segments) == "".join(run.history.column("state"))
-    for kind, (messages, nbytes) in once.tally.items():
+    run = lab.run()
+    picture = compose(lab)
+    drawn = "".join(state * (end - start + 1) for start, end, state in picture.segments)
+    assert drawn == "".join(run.history.column("state"))
+    for kind, (_, nbytes, words) in zip(lab.board.kinds, picture.ledger, strict=True):
         assert nbytes == run.training.channel.nbytes(kind=kind)
-        assert messages == sum(t.kind == kind for t in run.training.channel.transfers)
+        count = sum(t.kind == kind for t in run.training.channel.transfers)
+        assert f" in {count:,} message" in words
 
 
 @pytest.mark.later
@@ -30,8 +25,6 @@ def test_the_band_is_the_gates() -> None:
     lab.run(60)
     lab.set("threshold", 0.1)
     run = lab.run()
-    trace = Trace(lab.board, run.history, run.training.channel)
-    trace.catch_up()
     gate, expected = LossGate(0.3), {}
     for record in run.history:
         gate.threshold = float(record["threshold"])
@@ -41,7 +34,7 @@ def test_the_band_is_the_gates() -> None:
             gate.check(Progress(0, float(record["checked_loss"]), 0))
     drawn = {
         step: (low, high)
-        for start, end, low, high in trace.bands
+        for start, end, low, high in compose(lab).axes[1].bands
         for step in range(int(start), int(end) + 1)
     }
     assert drawn.keys() == expected.keys()
@@ -55,7 +48,7 @@ def test_a_mark_stands_where_the_move_was_made() -> None:
     lab.run(60)
     lab.set("threshold", 0.05)
     lab.run(30)
-    over_bytes, over_steps = picture_of(lab).axes
+    over_bytes, over_steps = compose(lab).axes
     nbytes = lab.current.history[59]["nbytes"]
     assert over_bytes.marks == [(nbytes, "threshold 0.05")]
     assert over_steps.marks == [(60, "threshold 0.05")]
@@ -65,14 +58,14 @@ def test_a_mark_stands_where_the_move_was_made() -> None:
 def test_the_axes_are_those_of_the_end_from_the_first_record_on() -> None:
     lab = small(12, threshold=0.0)
     lab.run(1)
-    early = [axes.limits()[0] for axes in picture_of(lab).axes]
+    early = [axes.limits()[0] for axes in compose(lab).axes]
     lab.run(20)
-    assert [axes.limits()[0] for axes in picture_of(lab).axes] == early
+    assert [axes.limits()[0] for axes in compose(lab).axes] == early
     total = lab.current.training.total
     assert early[1] == (0, total), "steps"
     lab.run()
     nbytes = lab.current.history[-1]["nbytes"]
-    assert [axes.limits()[0] for axes in picture_of(lab).axes] == [(0, nbytes), (0, total)]
+    assert [axes.limits()[0] for axes in compose(lab).axes] == [(0, nbytes), (0, total)]
     assert nbytes <= early[0][1] < 1.1 * nbytes, "bytes are rounded up to two digits before"
 
 
@@ -81,5 +74,5 @@ def test_a_run_that_was_stopped_reaches_no_further_than_it_went() -> None:
     lab.run(10)
     lab.stop()
     last = lab.current.history[-1]
-    reached = [axes.limits()[0][1] for axes in picture_of(lab).axes]
+    reached = [axes.limits()[0][1] for axes in compose(lab).axes]
     assert reached == [last["nbytes"], last["step"]]
