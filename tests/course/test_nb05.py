@@ -4,9 +4,9 @@ import pytest
 import torch
 from course.answers import NAN, Case, Printed
 
-from fltoolkit.codecs import Codec, Entropy, Pipeline, Quantize
+from fltoolkit.codecs import Entropy, Pipeline, Quantize
 from fltoolkit_course.nb05 import notebook
-from fltoolkit_research.codecs import QSGD, Ternary
+from fltoolkit_research.codecs import Ternary
 
 X = 255 * torch.rand(4000, generator=torch.Generator().manual_seed(1))
 X[0] = 255.0001  # as rounding makes of the largest value
@@ -19,10 +19,7 @@ CASES = {
         facts={"x": X, "u": U},
         right=[
             (X + U).floor().clamp(0, 255).byte(),
-            (FLOOR + (U < X - FLOOR)).byte(),
             FLOOR + UP,
-            torch.where(U < X % 1, X.floor() + 1, X.floor()).int(),
-            (X + U).floor().clamp(0, 255),
         ],
         wrong=[
             X.round().byte(),
@@ -39,11 +36,7 @@ CASES = {
     ),
     "gradients rescued": Case(
         facts={"rescue": lambda codec: (0.96, 0.2), "full": 0.961},
-        right=[
-            Pipeline(Ternary(), Entropy()),
-            Pipeline(QSGD(1), Entropy()),
-            Pipeline(Quantize(2), Entropy()),
-        ],
+        right=[Pipeline(Ternary(), Entropy())],
         wrong=["Ternary", 0.2, (0.96, 0.2), Pipeline],
     ),
 }
@@ -54,9 +47,7 @@ CASES = {
     [
         (0.10, 1.03, "accuracy (within 2 points of full precision), fewer bits"),
         (0.95, 0.51, "Still missing: fewer bits"),
-        (0.93, 0.30, "Still missing: accuracy"),
         (NAN, 0.10, "Still missing: accuracy"),
-        (0.95, NAN, "Still missing: fewer bits"),
     ],
 )
 def test_a_codec_rescues_only_with_accuracy_and_few_bits(
@@ -65,14 +56,6 @@ def test_a_codec_rescues_only_with_accuracy_and_few_bits(
     facts = {"rescue": lambda codec: (score, real_bits), "full": 0.961}
     assert not notebook.check("gradients rescued", Pipeline(Quantize(1)), **facts)
     assert words in capsys.readouterr().out
-
-
-def test_a_training_that_fails_is_told_in_words(capsys: Printed) -> None:
-    def rescue(codec: Codec) -> tuple[float, float]:
-        raise FloatingPointError("the loss is nan")
-
-    assert not notebook.check("gradients rescued", Pipeline(Quantize(1)), rescue=rescue, full=0.96)
-    assert "not yet. It cannot be tried: the loss is nan" in capsys.readouterr().out
 
 
 def test_each_mistake_of_rounding_is_named(capsys: Printed) -> None:

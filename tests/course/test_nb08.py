@@ -3,11 +3,10 @@
 from types import SimpleNamespace
 from typing import Any
 
-import torch
 from course.answers import NAN, Case
 
 from fltoolkit.codecs import Pipeline, Quantize
-from fltoolkit_research.leakage import Noise, auc
+from fltoolkit_research.leakage import Noise
 
 
 def attack(codec: Any, weight: float) -> SimpleNamespace:
@@ -24,13 +23,13 @@ def attack(codec: Any, weight: float) -> SimpleNamespace:
 
 CASES = {
     "explained variance": Case(
-        right=[62.5, "62.5 %", 100 * (1 - 0.3 / 0.8), 63],
+        right=[62.5],
         wrong=[37.5, 50, 0.625, 100 * (1 - 0.8 / 0.3), NAN],
     ),
-    "AUC": Case(right=[5 / 6, 0.83, 0.8333], wrong=[5, 2 / 3, 1, 1 / 6, 0.6, 83.3]),
+    "AUC": Case(right=[5 / 6], wrong=[5, 2 / 3, 1, 1 / 6, 0.6, 83.3]),
     "explained variance at cut 2": Case(
         facts={"at_2": 0.978, "at_4": 0.961},
-        right=[97.8, 97.77, 97.95],
+        right=[97.8],
         wrong=[96.1, 0.978, 20, NAN],
     ),
     "spent wisely": Case(
@@ -49,8 +48,3 @@ CASES = {
         ],
     ),
 }
-
-
-def test_the_auc_is_that_of_the_package() -> None:
-    scores, positive = torch.tensor([3.0, 5, 1, 2, 4]), torch.tensor([1, 1, 0, 0, 0]).bool()
-    assert abs(auc(scores, positive) - 5 / 6) < 1e-6

@@ -1,16 +1,15 @@
 """Answers of notebook 10."""
 
-import torch
 from course.answers import NAN, Case
 
 CASES = {
     "bytes of an envelope": Case(
         facts={"extra": 19_546, "num_messages": 690},
-        right=[28, 28.0, torch.tensor(28)],
+        right=[28],
         wrong=[19_546, 19_546 / 690, 19_546 / 2, NAN],
     ),
     "seconds of waiting": Case(
-        right=[13.8, 15 * 23 * 2 * 0.02, 13.79],
+        right=[13.8],
         wrong=[6.9, 0.138, 13_800, 0.92, NAN],
     ),
 }

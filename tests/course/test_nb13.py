@@ -3,8 +3,6 @@
 import numpy as np
 from course.answers import Case
 
-from fltoolkit_course.nb13 import notebook
-
 ANN, BEN, CEM = (np.array(x) for x in ([7, 50, 99], [1, 2, 3], [60, 70, 80]))
 AB, AC, BC = (np.array(x) for x in ([20, 30, 40], [5, 96, 7], [88, 11, 2]))
 HIDDEN = [(ANN + AB + AC) % 100, (BEN - AB + BC) % 100, (CEM - AC - BC) % 100]
@@ -12,7 +10,7 @@ TOTAL = (ANN + BEN + CEM) % 100
 ADDED = [(ANN + AB + AC) % 100, (BEN + AB + BC) % 100, (CEM + AC + BC) % 100]
 CASES = {
     "the third slip": Case(
-        facts={"number": 23, "slips": (17, 88)}, right=[18, 18.0, -82 % 100], wrong=[-82, 5, 82, 0]
+        facts={"number": 23, "slips": (17, 88)}, right=[18], wrong=[-82, 5, 82, 0]
     ),
     "masks that cancel": Case(
         facts={"numbers": [ANN, BEN, CEM], "modulus": 100},
@@ -32,13 +30,6 @@ CASES = {
         ],
     ),
     "bits under the mask": Case(
-        facts={"num_clients": 100, "bits": 3}, right=[10, 10.0, "10 bits"], wrong=[3, 300, 700, 103]
+        facts={"num_clients": 100, "bits": 3}, right=[10], wrong=[3, 300, 700, 103]
     ),
 }
-
-
-def test_the_hidden_lists_alone_are_not_the_numbers(capsys) -> None:
-    assert not notebook.check(
-        "masks that cancel", [ANN, BEN, CEM, TOTAL], **CASES["masks that cancel"].facts
-    )
-    assert "Everybody adds or takes two masks" in capsys.readouterr().out

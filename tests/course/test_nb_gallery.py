@@ -25,9 +25,7 @@ def clipped(sigmas: float, unbiased: bool = True) -> torch.Tensor:
 
 
 CASES = {
-    "bits per value": Case(
-        right=[1.5, 3 / 2, 0.5 * 1 + 2 * 0.25 * math.log2(4)], wrong=[math.log2(3), 2, 0.5, -1.5]
-    ),
+    "bits per value": Case(right=[1.5], wrong=[math.log2(3), 2, 0.5, -1.5]),
     "what is still owed": Case(
         facts={"update": UPDATE, "total": TOTAL, "sent": SENT},
         right=[OWED, 10 * UPDATE, OWED.clone()],

@@ -1,8 +1,5 @@
 """The panel without a browser: buttons and sliders act on the lab, pictures follow in time."""
 
-import math
-import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -200,32 +197,3 @@ def test_the_script_opens_and_closes(lab: ThresholdLab) -> None:
     assert "&lt;" not in lab.script()
     lab.panel.buttons["script"].click()
     assert lab.panel.code.value == ""
-
-
-@pytest.mark.slow
-def test_many_hands_at_once(lab: ThresholdLab) -> None:
-    lab.pace(math.inf)
-    errors: list[BaseException] = []
-
-    def meddle(number: int) -> None:
-        names = ["start", "pause", "step", "stop", "start", "reset"]
-        try:
-            for k in range(6):
-                lab.panel.buttons[names[(k + number) % 6]].click()
-                lab.panel.controls["threshold"].value = (0.1, 0.2)[k % 2]
-                time.sleep(0.01)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=meddle, args=(number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(SECONDS)
-    lab.stop()
-    assert lab.wait(SECONDS)
-    assert not errors
-    assert "cannot draw" not in note(lab)
-    lab.reset()
-    lab.start()
-    wait_until(lambda: len(lab.current.history) > 3)

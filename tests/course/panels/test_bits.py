@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
-from IPython.core.interactiveshell import InteractiveShell
 
 from fltoolkit.plots.style import PAPER
 from fltoolkit_course.labs.runner import Runner
@@ -50,19 +49,6 @@ def test_bytes_are_measured_and_fall_with_the_bits() -> None:
     for bits, nbytes in sent.items():
         assert values * bits / 8 < nbytes < 1.02 * values * bits / 8
     assert min(records[-1]["accuracy"] for records in runs.values()) > 0.93
-
-
-@pytest.mark.slow
-def test_one_bit_is_worse_and_may_end_early() -> None:
-    records = trained(1)
-    assert records
-    assert max(record["accuracy"] for record in records) < 0.93
-
-
-@pytest.mark.parametrize("bits", [0, 17, 31, 64, 2.5])
-def test_bits_that_there_are_not(bits: Any) -> None:
-    with pytest.raises(ValueError, match=f"bits={bits}: choose 1 to 16, or 32"):
-        train_in_bits(bits)
 
 
 @pytest.mark.slow
@@ -114,11 +100,6 @@ def test_the_saving_is_told_only_after_both_trainings(shown: list[dict[str, Any]
     panel._picture.timer.cancel()
 
 
-def test_where_the_playground_starts() -> None:
-    with pytest.raises(ValueError, match="bits=5 is none of 1, 2, 3, 4, 6, 8, 16, 32"):
-        Playground(bits=5)
-
-
 def test_a_training_that_was_left_is_hollow_and_says_that_it_is_not_finished(monkeypatch) -> None:
     """Two of three tests have come: as a whole one, a run that was cut off would look worse."""
     go_on = threading.Event()
@@ -157,14 +138,3 @@ def test_training_beside_the_page_takes_one_thread() -> None:
     finally:
         torch.set_num_threads(before)
     assert seen == [1, 1]
-
-
-def test_a_cell_that_comes_too_early_is_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:
-    """The panel stands above the imports: a reader who skips them sees no traceback."""
-    shell = InteractiveShell.instance()
-    try:
-        Playground()
-        shell.run_cell("scores = need(history)")
-    finally:
-        InteractiveShell.clear_instance()
-    assert "Run the cells above first" in capsys.readouterr().out

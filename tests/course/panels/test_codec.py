@@ -4,11 +4,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-import torch
 from course.panels.shown import wait_for_png
 from course.panels.tensors import normal
 
-from fltoolkit.codecs import Pipeline, Quantize, TopK
+from fltoolkit.codecs import Pipeline, Quantize
 from fltoolkit_course.panels import CodecPanel
 from fltoolkit_course.plots import describe_codec
 from fltoolkit_research.codecs import ContextEntropy
@@ -41,21 +40,6 @@ def test_the_codec_panel_follows_its_controls(shown: list[dict[str, Any]]) -> No
     assert shown[-1]["text/plain"] == f"Quantize, nearest: {panel.report.sentence}"
 
 
-def test_sliders_that_do_nothing_are_off_and_the_panel_says_so() -> None:
-    panel = CodecPanel(normal(100))
-    off = {}
-    for name in panel.controls["codec"].options:
-        panel.controls["codec"].value = name
-        off[name] = [key for key in ("bits", "fraction") if panel.controls[key].disabled]
-        said = f"{name} uses no {' and no '.join(off[name])}: switched off" if off[name] else ""
-        assert said in panel._readout.value
-        assert ("switched off" in panel._readout.value) == bool(off[name])
-    assert off["Quantiles"] == ["fraction"]
-    assert off["TopK"] == ["bits"]
-    assert off["Sign"] == ["bits", "fraction"]
-    assert off["TopK, then Quantize"] == []
-
-
 @pytest.mark.later
 def test_a_slider_that_is_off_would_change_nothing() -> None:
     panel = CodecPanel(normal(500))
@@ -83,14 +67,3 @@ def test_every_choice_reaches_both_ends(shown: list[dict[str, Any]]) -> None:
                 assert "nan" not in shown[-1]["text/html"]
                 ElementTree.fromstring(shown[-1]["text/html"])
     panel._picture.timer.cancel()
-
-
-def test_where_the_codec_panel_starts() -> None:
-    panel = CodecPanel(normal(64))
-    assert panel.codec == Pipeline(Quantize(4))
-    panel.controls["codec"].value = "TopK, then Quantize"
-    assert panel.codec == Pipeline(TopK(0.1), Quantize(4))
-    with pytest.raises(ValueError, match="no tensor to show"):
-        CodecPanel({})
-    with pytest.raises(ValueError, match="NaN"):
-        CodecPanel(torch.tensor([float("nan")]))

@@ -110,12 +110,6 @@ def test_sliders_answer_at_once_and_the_last_wish_counts(
     assert panel.report.codec == repr(Pipeline(Quantize(2)))
 
 
-def test_every_control_has_a_name_and_start_values_may_lie_between() -> None:
-    panel = LeakPanel(*GIVEN, bits=5, sigma=0.3)
-    assert all(control.description for control in panel.controls.values())
-    assert panel.codec == Pipeline(Noise(0.3), Quantize(5))
-
-
 def test_pictures() -> None:
     x = DATA.x_test
     ax = plot_reconstructions(x, {"a": 3 * x, "b": -x})

@@ -61,12 +61,6 @@ def test_records_pass_unchanged_and_the_end_is_drawn(shown: list[dict[str, Any]]
         assert ".fltoolkit-stands { display: none; }" in data["text/html"], "hidden elsewhere"
 
 
-def test_bytes_that_go_neither_up_nor_down_are_said(shown: list[dict[str, Any]]) -> None:
-    """SparseLoCo's workers send to each other; its words were "up 0 B; down 0 B"."""
-    list(watch([{"step": 1, "nbytes": 133_500, "nbytes_up": 0, "nbytes_down": 0}]))
-    assert shown[-1]["text/plain"].endswith("; sent 133.5 kB")
-
-
 def test_it_moves_while_records_come(
     shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
