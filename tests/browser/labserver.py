@@ -174,25 +174,6 @@ class Notebook(NamedTuple):
         ):
             self.run_cell(number)
 
-    def stop(self) -> None:
-        """Interrupt the kernel, and wait until it does nothing; cells that wait are forgotten."""
-        self.page.evaluate("() => jupyterapp.commands.execute('notebook:interrupt-kernel')")
-        wait_for(self.page, self._idle)
-
-    def restart(self) -> None:
-        """A new kernel for the same page, and no outputs.
-
-        Not the same one restarted: on a busy machine the server then believes that it has died.
-        """
-        self.page.evaluate(
-            """async () => {
-                 await jupyterapp.commands.execute('notebook:clear-all-cell-outputs');
-                 const { sessionContext } = jupyterapp.shell.currentWidget;
-                 await sessionContext.changeKernel({ name: sessionContext.session.kernel.name });
-                 await sessionContext.session.kernel.info; }"""
-        )
-        assert self.ask("print('a new kernel')") == "a new kernel"
-
     def wait_until_idle(self, seconds: float = 600) -> None:
         """Wait until every code cell has run; the first error fails the test with its text."""
         end = time.monotonic() + seconds
@@ -254,32 +235,9 @@ class Notebook(NamedTuple):
     def save(self) -> None:
         self.page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
 
-    def theme(self, name: str) -> None:
-        """Change JupyterLab's colours: "Light" or "Dark"."""
-        self.page.evaluate(
-            """async theme => {
-                 await jupyterapp.commands.execute('apputils:change-theme', {theme}); }""",
-            f"JupyterLab {name}",
-        )
-        self.page.wait_for_function(
-            "theme => document.body.dataset.jpThemeName === theme", arg=f"JupyterLab {name}"
-        )
-        self.page.evaluate(_TWO_FRAMES)
-
     def screenshot(self, name: str) -> None:
         ARTIFACTS.mkdir(exist_ok=True)
         self.page.screenshot(path=ARTIFACTS / f"{name}.png")
-
-    def themed(self, name: str) -> None:
-        """Screenshots in light and dark, and in a window of 900 pixels."""
-        for theme in ("Dark", "Light"):
-            self.theme(theme)
-            self.page.locator("#jupyterlab-splash").wait_for(state="hidden")
-            self.screenshot(f"{name}_{theme.lower()}")
-        self.page.set_viewport_size({"width": 900, "height": 1000})
-        self.page.wait_for_timeout(200)
-        self.screenshot(f"{name}_900px")
-        self.page.set_viewport_size({"width": 1280, "height": 1000})
 
     def _idle(self) -> bool:
         return self.page.evaluate(
@@ -338,9 +296,6 @@ def saved_outputs(path: Path, cell: int = 0) -> list[set[str]]:
     outputs = nbformat.read(path, 4).cells[cell].outputs
     return [set(output.get("data", ())) for output in outputs] or [set()]
 
-
-_TWO_FRAMES = """async () => {
-  for (let frame = 0; frame < 2; frame++) await new Promise(requestAnimationFrame); }"""
 
 _HOW_FAR = """() => {
   const cells = [...jupyterapp.shell.currentWidget.context.model.cells], errors = [];

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 import labserver
 import pytest
-from explore.conftest import Open, slide
+from explore.conftest import Open
 
 pytestmark = pytest.mark.browser
 PAGES = ("index", "playground", "pareto", "language", "silence", "codec", "leakage", "advisor")
@@ -122,8 +122,7 @@ def test_a_page_on_a_wide_screen_and_another_state_of_it_on_a_phone(
         assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
 
 
-# Pairs of words of one picture that lie on each other, and words that are cut off at its edge;
-# marks that lie on words, and marks outside the axes.
+# Pairs of words of one picture that lie on each other, and words that are cut off at its edge.
 _CLASH = """() => {
   const found = [];
   for (const svg of document.querySelectorAll('.figure svg')) {
@@ -139,19 +138,6 @@ _CLASH = """() => {
         if (w > 1 && h > 3) found.push(text + ' / ' + other.text);
       }
     });
-    if (svg.parentNode.id !== 'plot') continue;
-    const lines = [...svg.querySelectorAll('.grid')].map(line => line.getBoundingClientRect());
-    const left = Math.min(...lines.map(b => b.left)), right = Math.max(...lines.map(b => b.right));
-    const top = Math.min(...lines.map(b => b.top)), end = Math.max(...lines.map(b => b.bottom));
-    for (const mark of svg.querySelectorAll('circle:not(.grip, .ring), rect.one, rect.two')) {
-      const m = mark.getBoundingClientRect(), x = m.left + m.width / 2, y = m.top + m.height / 2;
-      if (x < left || x > right || y < top || y > end) found.push('outside: ' + mark.outerHTML);
-      for (const {text, box} of words) {
-        const w = Math.min(box.right, m.right) - Math.max(box.left, m.left);
-        const h = Math.min(box.bottom, m.bottom) - Math.max(box.top, m.top);
-        if (w > 1 && h > 3) found.push(mark.outerHTML + ' on ' + text);
-      }
-    }
   }
   return found; }"""
 
@@ -263,41 +249,7 @@ def test_marks_are_chosen_by_mouse_and_by_keys(open_page: Open) -> None:
     assert "each owner alone, worst" in tab.get_attribute(f"#{active}", "aria-label")
 
 
-def test_both_lines_begin_anew_with_another_task(open_page: Open) -> None:
-    tab = open_page("language")
-    slide(tab, "budget", 3)
-    tab.select_option("#task", "split-scratch")
-    fresh = open_page("language", "#task=split-scratch")
-    for line in ("#atbudget", "#attarget"):
-        assert tab.inner_text(line) == fresh.inner_text(line)
-
-
-def test_a_link_of_ones_own_turns_the_order_round(open_page: Open) -> None:
-    tab = open_page("pareto", "#x=seconds&method=byte+budget+1%2F75%2C+few+bits&latency=0")
-    assert tab.locator("#link").is_visible()
-    before = tab.inner_text("#chosen")
-    for _ in range(8):
-        tab.locator("#latency").press("ArrowRight")
-    assert tab.inner_text("#chosen") != before  # 8,678 waits
-    tab.select_option("#x", "nbytes")
-    assert not tab.locator("#link").is_visible()
-    assert "With 10.0 MB" in tab.inner_text("#atbudget")
-
-
 # ---------------------------------------------------------------------------------- the others
-
-
-def test_the_first_page_plays_and_can_be_stopped(open_page: Open) -> None:
-    tab = open_page("index")
-    begin = tab.input_value("#budget")
-    tab.click("#play")  # from the first place on
-    tab.wait_for_function("end => 0 < +budget.value && +budget.value < end", arg=int(begin))
-    tab.click("#play")
-    stopped = tab.input_value("#budget")
-    assert 0 < int(stopped) < int(tab.get_attribute("#budget", "max"))
-    tab.wait_for_timeout(300)
-    assert tab.input_value("#budget") == stopped
-    assert tab.inner_text("#play") == "▶ play"
 
 
 def test_settings_of_leakage_are_chosen_in_the_picture(open_page: Open) -> None:
@@ -310,9 +262,3 @@ def test_settings_of_leakage_are_chosen_in_the_picture(open_page: Open) -> None:
     assert tab.locator("#guesses").is_visible()
     tab.select_option("#view", "rare")
     assert not tab.locator("#guesses").is_visible()
-
-
-def test_what_silence_did_in_each_epoch(open_page: Open) -> None:
-    tab = open_page("silence", "#threshold=0.4")
-    assert "epoch 1 both ways" in tab.get_attribute("#strip svg", "aria-label")
-    assert "epoch 15 silent" in tab.get_attribute("#strip svg", "aria-label")

@@ -2,7 +2,6 @@
 
 import itertools
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,35 +53,12 @@ def solved(tab: Any) -> str:
     return tab.inner_text("#verdict")
 
 
-def test_mission_1_is_solved_by_pressing_start_and_a_message_is_always_seen(
-    open_page: Open,
-) -> None:
-    tab = open_page("playground", "#rate=1000")  # messages fly fast: owners train in between
+def test_mission_1_is_solved_by_pressing_start(open_page: Open) -> None:
+    tab = open_page("playground", "#rate=1000")
     assert "two of the ten digits" in tab.inner_text("#task")
-    assert tab.evaluate(_PACKETS, 3) == 3  # the one that will be sent first
     tab.click("#go")
-    assert tab.evaluate(_PACKETS, 90) == 90
     assert "notebook 04" in solved(tab)
     assert "each alone" in " ".join(tab.locator("#plot text").all_text_contents())
-    assert tab.evaluate(_PACKETS, 3) == 3
-
-
-# In how many of so many frames the scene holds colour, that is, a message.
-_PACKETS = """async (frames) => {
-  const scene = document.getElementById('scene'), copy = document.createElement('canvas');
-  const context = copy.getContext('2d', {willReadFrequently: true});
-  let seen = 0;
-  for (let i = 0; i < frames; i++) {
-    await new Promise(requestAnimationFrame);
-    copy.width = scene.width;
-    copy.height = scene.height;
-    context.drawImage(scene, 0, 0);
-    const {data} = context.getImageData(0, 0, copy.width, copy.height);
-    let coloured = 0;
-    for (let k = 0; k < data.length; k += 4) coloured += Math.abs(data[k] - data[k + 2]) > 60;
-    seen += coloured > 20;
-  }
-  return seen; }"""
 
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (360, 740)])
@@ -115,22 +91,6 @@ def test_mission_2_is_solved_by_ten_values_in_six_bits(open_page: Open) -> None:
     assert "notebook 05" in solved(tab)
     tab.wait_for_selector("html[data-running=false]")  # it stops where it has succeeded
     assert "Paused" in tab.inner_text("#said")
-
-
-def test_mission_5_shows_what_is_left_at_one_bit(open_page: Open) -> None:
-    tab = open_page("playground")
-    choose(tab, mission="5")
-    assert tab.is_checked("#watch")
-    for place in (8, 0):
-        choose(tab, bitsUp=place)
-        tab.click("#go")
-        if place:
-            tab.wait_for_function("document.getElementById('guess').height > 20")
-            tested = "document.querySelector('#meters b').textContent.includes('%')"
-            tab.wait_for_function(tested)  # however slow this machine is: a run counts from here on
-            tab.wait_for_timeout(1500)  # and he guesses again, now from trained layers
-            tab.click("#go")
-    assert "as large with 32 bits" in solved(tab)
 
 
 @pytest.mark.parametrize("bits", [1, 32])
@@ -169,13 +129,3 @@ def test_the_python_of_a_setting_runs(open_page: Open) -> None:
     assert made[2].partition == "shards(2)"
     assert "ErrorFeedback" in repr(made[2].codecs["update"])
     assert made[3].codecs == {}
-
-
-def test_the_picture_is_saved_and_motion_is_reduced(open_page: Open) -> None:
-    tab = open_page("playground", "#how=split&cut=5", reduced_motion="reduce")
-    tab.click("#step")
-    with tab.expect_download() as waiting:
-        tab.click("#save")
-    text = Path(waiting.value.path()).read_text(encoding="utf-8")
-    assert text.startswith("<svg")
-    assert "test images that are right" in text
