@@ -547,10 +547,7 @@ def one_tuning(task: finetune.Task, run: Mapping[str, Any]) -> dict[str, Any]:
     up, down = (task.num_clients * run[f"nbytes_{way}"] for way in ("up", "down"))
     total_up, waits = round(up * task.rounds), 2 * task.rounds - 1  # the first download is free
     curve = [[round(up * (i + 1) + down * i), x] for i, x in enumerate(run["nats_by_round"])]
-    if curve[-1][0] != run["nbytes"]:
-        raise ValueError(
-            f"{run['name']}: {curve[-1][0]} is not nbytes={run['nbytes']} of the store"
-        )
+    assert curve[-1][0] == run["nbytes"], run["name"]
     curve[-1][1] = round(run["nats"], 5)
     down = run["nbytes"] - total_up
     return language_run(run, total_up, down, total_up, waits, ("update", "model", ""), curve)

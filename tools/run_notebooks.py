@@ -13,17 +13,13 @@ What a notebook adds to the bill of the course goes into fltoolkit_course/bill.j
 
 The seconds that it prints should stay below 60 on two quiet cores. It prints the seconds of the
 clock, and those that the kernel and its processes computed, which say more on a busy machine. It
-names cells that computed longer than five seconds, and cells that took longer by the clock and show
-no progress.
+names cells that computed longer than five seconds.
 """
 
 import argparse
-import ast
 import json
 import os
-import re
 import time
-from datetime import datetime
 from pathlib import Path
 
 import nbformat
@@ -33,9 +29,7 @@ from nbclient import NotebookClient
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 BILL = NOTEBOOKS.parent / "fltoolkit_course" / "bill.json"
 CONTROLS = "application/vnd.jupyter.widget-view+json"
-MOVES = {"watch", "progress_bar", "Playground", "FedAvgLab", "ThresholdLab"}
-MOST = 30.0  # the most seconds of a cell, on two quiet cores
-LONG = 5.0  # seconds after which a reader wants to see that something happens
+LONG = 5.0  # seconds of a cell that is named
 
 
 def without_controls(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
@@ -52,32 +46,6 @@ def without_controls(outputs: list[nbformat.NotebookNode]) -> list[nbformat.Note
             output.data = {"text/plain": "Run this cell to get the controls."}
         kept.append(output)
     return kept
-
-
-def long_and_silent(notebook: nbformat.NotebookNode) -> list[str]:
-    """The cells that took long and show no progress, with their seconds."""
-    moves, found = set(MOVES), []
-    for number, cell in enumerate(notebook.cells):
-        if cell.cell_type != "code":
-            continue
-        source = "" if cell.source.startswith("%%") else cell.source  # then it is a file
-        code = ast.parse(re.sub(r"^(\s*)[%!].*", r"\1pass", source, flags=re.MULTILINE))
-        for node in ast.walk(code):  # a function of the notebook that shows progress
-            if isinstance(node, ast.FunctionDef) and moves & names(node):
-                moves.add(node.name)
-        if seconds_of(cell) > LONG and not moves & names(code):
-            found.append(f"[{number}] {seconds_of(cell):.0f} s")
-    return found
-
-
-def seconds_of(cell: nbformat.NotebookNode) -> float:
-    """How long a cell ran, by the clock; 0 if that is not known."""
-    times = cell.metadata.get("execution", {})
-    start, end = (
-        datetime.fromisoformat(times[key].replace("Z", "+00:00")) if key in times else None
-        for key in ("iopub.execute_input", "shell.execute_reply")
-    )
-    return (end - start).total_seconds() if start and end else 0.0
 
 
 class Computing:
@@ -99,17 +67,8 @@ class Computing:
         self.seconds[cell_index] = self.now() - self.before
 
     def slowest(self) -> list[str]:
-        """The cells that computed longer than `LONG`; nobody should wait longer than `MOST`."""
-        return [
-            f"[{number}] {s:.0f} s" + " (too long)" * (s > MOST)
-            for number, s in self.seconds.items()
-            if s > LONG
-        ]
-
-
-def names(code: ast.AST) -> set[str]:
-    """All names that some code uses."""
-    return {node.id for node in ast.walk(code) if isinstance(node, ast.Name)}
+        """The cells that computed longer than `LONG`."""
+        return [f"[{number}] {s:.0f} s" for number, s in self.seconds.items() if s > LONG]
 
 
 def keep_bill(notebook: nbformat.NotebookNode) -> None:
@@ -143,7 +102,7 @@ def run(path: Path, save: bool = True) -> None:
     computed = sum(  # the kernel has ended, so its seconds belong to this process's children
         getattr(after, key) - getattr(before, key) for key in ("children_user", "children_system")
     )
-    silent, slow = long_and_silent(notebook), computing.slowest()
+    slow = computing.slowest()
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
@@ -163,7 +122,6 @@ def run(path: Path, save: bool = True) -> None:
         f"{path.name}: {seconds:.0f} s, of which computing {computed:.0f} s, "
         f"{path.stat().st_size / 1000:.0f} kB",
         *([f"cells that compute over {LONG:.0f} s: {', '.join(slow)}"] if slow else []),
-        *([f"long and silent: cells {', '.join(silent)}"] if silent else []),
         sep="; ",
         flush=True,
     )

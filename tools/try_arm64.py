@@ -35,12 +35,8 @@ DEBIAN = [
     *("liblzma5", "libffi8", "libssl3", "libsqlite3-0", "libuuid1", "libcrypt1"),
 ]
 WHEELS = [
-    *("torch==2.5.1", "numpy<2.3", "xxhash", "threadpoolctl"),
-    *(
-        "pooch",
-        "matplotlib",
-        "lazy-loader",
-    ),  # so far what the package needs
+    *("torch==2.5.1", "numpy<2.3", "xxhash", "threadpoolctl", "pooch", "matplotlib"),
+    "lazy-loader",  # so far what the package needs
     *("zstandard", "beartype", "hypothesis", "jaxtyping", "pyyaml", "pytest"),
 ]
 TESTS = {  # file: which of its tests

@@ -17,7 +17,7 @@ from experiments.leakage import settings as leakage
 from experiments.leakage.__main__ import RESULTS as LEAKS
 from experiments.leakage.report import rows_of as leakage_rows_of
 from experiments.pareto import report as pareto_report
-from experiments.runs import read, rows_of
+from experiments.runs import converged, read, rows_of
 from fltoolkit.units import amount
 from fltoolkit_research import (
     Experiment,
