@@ -47,7 +47,6 @@ class Board:
     kinds: Mapping[str, str]  # the ledger's rows: kind of message -> words
     states: Mapping[str, Look] = field(default_factory=dict)  # values of a record's "state"
     checked: str = ""  # key of the value that a gate checks, or ""; the gate's band is drawn, too
-    rare: frozenset[str] = frozenset()  # kinds whose row appears with the first message
     step: str = "step"  # what a step is called
 
 

@@ -91,8 +91,7 @@ class FedAvgLab(DisplayedLab):
         super().__init__(data, **values)
         self.board = Board(
             plots=(Plot("accuracy", "nbytes"), second),
-            kinds={"model": "down: model", "update": "up: updates", "control": "up: failures"},
-            rare=frozenset({"control"}),
+            kinds={"model": "down: model", "update": "up: updates"},
             step="round",
         )
         self.steps_per_second = 5.0  # slow enough to watch and to move sliders

@@ -183,8 +183,6 @@ def _ledger(board: Board, run: Run | None) -> list[tuple[str, int, str]]:
     rows = []
     for kind, name in board.kinds.items():
         sizes = [transfer.nbytes for transfer in transfers if transfer.kind == kind]
-        if kind in board.rare and not sizes:
-            continue
         words = f"{amount('nbytes', sum(sizes))} in {len(sizes):,} message{'s' * (len(sizes) != 1)}"
         rows.append((name, sum(sizes), words))
     return rows

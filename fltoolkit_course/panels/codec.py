@@ -6,7 +6,7 @@ needs ipywidgets, 7.7 or newer.
 
 import html
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import Tensor
 
@@ -23,32 +23,23 @@ from fltoolkit_research.codecs import QSGD, STC, LloydMax, Quantiles, RandomK, S
 from fltoolkit_research.codecs.contexts import ContextEntropy
 from fltoolkit_research.codecs.rotate import DRIVE, EDEN, Rotate
 
-
-class _Choice(NamedTuple):
-    stages: Callable[[int, float], tuple[Stage, ...]]
-    uses: tuple[str, ...] = ()  # which of the sliders "bits" and "fraction" have an effect
-
-
-_BITS, _FRACTION = ("bits",), ("fraction",)
-_CHOICES = {
-    "Quantize, nearest": _Choice(lambda bits, _: (Quantize(bits),), _BITS),
-    "Quantize, stochastic": _Choice(lambda bits, _: (Quantize(bits, stochastic=True),), _BITS),
-    "Quantize, a range per row": _Choice(lambda bits, _: (Quantize(bits, per="channel"),), _BITS),
-    "Rotate, then Quantize": _Choice(lambda bits, _: (Rotate(), Quantize(bits)), _BITS),
-    "Quantiles": _Choice(lambda bits, _: (Quantiles(bits),), _BITS),
-    "LloydMax": _Choice(lambda bits, _: (LloydMax(bits),), _BITS),
-    "EDEN": _Choice(lambda bits, _: (EDEN(bits),), _BITS),
-    "QSGD": _Choice(lambda bits, _: (QSGD(max(2 ** (bits - 1) - 1, 1)),), _BITS),
-    "Float8": _Choice(lambda *_: (Float8(),)),
-    "DRIVE": _Choice(lambda *_: (DRIVE(),)),
-    "Sign": _Choice(lambda *_: (Sign(),)),
-    "Ternary": _Choice(lambda *_: (Ternary(),)),
-    "TopK": _Choice(lambda _, fraction: (TopK(fraction),), _FRACTION),
-    "RandomK": _Choice(lambda _, fraction: (RandomK(fraction),), _FRACTION),
-    "STC": _Choice(lambda _, fraction: (STC(fraction),), _FRACTION),
-    "TopK, then Quantize": _Choice(
-        lambda bits, fraction: (TopK(fraction), Quantize(bits)), _BITS + _FRACTION
-    ),
+_CHOICES: dict[str, Callable[[int, float], tuple[Stage, ...]]] = {  # of bits and fraction kept
+    "Quantize, nearest": lambda bits, _: (Quantize(bits),),
+    "Quantize, stochastic": lambda bits, _: (Quantize(bits, stochastic=True),),
+    "Quantize, a range per row": lambda bits, _: (Quantize(bits, per="channel"),),
+    "Rotate, then Quantize": lambda bits, _: (Rotate(), Quantize(bits)),
+    "Quantiles": lambda bits, _: (Quantiles(bits),),
+    "LloydMax": lambda bits, _: (LloydMax(bits),),
+    "EDEN": lambda bits, _: (EDEN(bits),),
+    "QSGD": lambda bits, _: (QSGD(max(2 ** (bits - 1) - 1, 1)),),
+    "Float8": lambda *_: (Float8(),),
+    "DRIVE": lambda *_: (DRIVE(),),
+    "Sign": lambda *_: (Sign(),),
+    "Ternary": lambda *_: (Ternary(),),
+    "TopK": lambda _, fraction: (TopK(fraction),),
+    "RandomK": lambda _, fraction: (RandomK(fraction),),
+    "STC": lambda _, fraction: (STC(fraction),),
+    "TopK, then Quantize": lambda bits, fraction: (TopK(fraction), Quantize(bits)),
 }
 
 
@@ -83,7 +74,7 @@ class CodecPanel:
     def codec(self) -> Pipeline:
         """The pipeline that the controls show now."""
         choice = _CHOICES[self.controls["codec"].value]
-        stages = choice.stages(self.controls["bits"].value, self.controls["fraction"].value)
+        stages = choice(self.controls["bits"].value, self.controls["fraction"].value)
         return Pipeline(*stages, *([ContextEntropy()] if self.controls["entropy"].value else []))
 
     def _ipython_display_(self) -> None:
@@ -95,16 +86,15 @@ class CodecPanel:
 
     def _describe(self) -> None:
         """Compute the report and show it in words; disable sliders that have no effect now."""
-        tensor, name = self.controls["tensor"].value, self.controls["codec"].value
-        self.report = r = describe_codec(self.tensors[tensor], self.codec)
-        off = [key for key in ("bits", "fraction") if key not in _CHOICES[name].uses]
-        for key in ("bits", "fraction"):
-            self.controls[key].disabled = key in off
+        choice = _CHOICES[self.controls["codec"].value]
+        self.controls["bits"].disabled = choice(3, 0.1) == choice(7, 0.1)
+        self.controls["fraction"].disabled = choice(3, 0.1) == choice(3, 0.2)
+        tensor = self.tensors[self.controls["tensor"].value]
+        self.report = r = describe_codec(tensor, self.codec)
         numbers = ", ".join(f"{words} <b>{bits:.2f}</b>" for words, bits in r.bits.items())
         self._readout.value = (
             f"bits per value: {numbers}; relative squared error <b>{r.relative_error:.3g}</b><br>"
             f"<code>{html.escape(r.codec)}</code>"
-            + (f"<br>{name} uses no {' and no '.join(off)}: switched off." if off else "")
         )
         self._sentence.value = r.sentence
 
