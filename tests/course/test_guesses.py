@@ -17,19 +17,13 @@ from fltoolkit_course.guesses import ANY, AT_LEAST_0, OF_ALL, PERCENT, SHARE, Be
     ("guess", "measured", "words"),
     [
         (50_000, 163_854, "3.3 times too small"),
-        (400, 100.0, "4 times too large"),
-        (110, 100, "10 % too large"),
         (100, 100.0, "exactly right"),
         (0, 5, "Your guess is 5 B too small."),
         (-3, 5, "the wrong sign"),
-        (1e-6, 0, "Your guess is 1e-06 B too large."),
         (-1, -62, "62 times too close to 0"),
-        (-5, -4, "25 % too far from 0"),
         (torch.tensor(3.0), np.float32(6.0), "2 times too small"),
-        ("alice", "alice", "Right."),
         ("alice", "bob", "not what happened"),
         ("Gradient ", "gradients", "Right."),
-        ("loss", "gradients", "not what happened"),
         ([1, 2], 3, "not what happened"),
         (math.inf, 3, "too large"),
         (NAN, 3, "one of the two is NaN"),
@@ -47,14 +41,9 @@ def test_predict_says_how_far_off(guess: Any, measured: Any, words: str, capsys:
     ("question", "guess", "measured", "unit", "words"),
     [
         ("Per cent?", 90, 94.4, "%", "Your guess is 4.4 points too small."),
-        ("Per cent?", 0, 100, "", "Your guess is 100 points too small."),
-        ("Per cent?", 100, 50, "%", "Your guess is 50 points too large."),
         ("Gap?", 90, 94.4, "%", "Your guess is 4.4 points too small."),
-        ("Gained?", -3, 2, "points", "Your guess has the wrong sign."),
         ("Gained?", -3, -2, "points", "Your guess is 1 point too small."),
         ("Right, of 100 images?", 90, 94, "", "Your guess is 4 of 100 too small."),
-        ("Right, of 1,437 images?", 0, 1437, "", "Your guess is 1,437 of 1,437 too small."),
-        ("Bytes?", 0, 100, "B", "Your guess is 100 B too small."),
     ],
 )
 def test_per_cents_and_images_differ_by_points_and_images(
@@ -94,24 +83,6 @@ def test_skipping_shows_what_was_measured_and_makes_up_no_guess(capsys: Printed)
     printed = capsys.readouterr().out
     assert "your guess: no guess was made\n  measured:   163,854 B" in printed
     assert kept == [Guess("", "163,854 B")]
-
-
-def test_the_saved_edition_shows_what_was_measured(
-    monkeypatch: pytest.MonkeyPatch, capsys: Printed
-) -> None:
-    monkeypatch.setenv("FLTOOLKIT_EDITION", "saved")
-    predict("How many bytes?", None, 163_854, "B")
-    assert "163,854 B" in capsys.readouterr().out
-
-
-def test_a_guess_is_remembered_with_how_far_off_it_was() -> None:
-    kept: dict[str, Guess] = {}
-    ask = Predict(kept.__setitem__)
-    ask("How many?", 10, 40, "B")
-    ask("Who?", "alice", "bob")
-    ask("Zero?", 1, 0)
-    assert kept["How many?"] == Guess("10 B", "40 B", "Your guess is 4 times too small.", 4.0)
-    assert kept["Who?"].factor is kept["Zero?"].factor is None
 
 
 def test_a_question_of_its_own_answers_at_once_and_compares_later(capsys: Printed) -> None:
@@ -184,20 +155,12 @@ POSSIBLE: dict[str, Between | tuple[str, ...]] = {
     [
         ("Right, of 1,437 images?", 1438, 97, "Your guess is 1,438. That is not possible"),
         ("Per cent?", "950 %", 97, "Write a number from 0 to 100, in %,"),
-        ("Per cent?", -1, 97, "is -1. That is not possible"),
         ("Share?", 33, 0.33, "a number from 0 to 1"),
         ("Bytes?", -3, 0, "a number that is at least 0"),
-        ("Bytes?", "", 3, "is ''. This is a str where a number should be. Write"),
         ("Bytes?", "ten", 3, "is 'ten'. This is a str where a number should be"),
-        ("Bytes?", "10 to 20", 3, "2 numbers where a number"),
         ("Bytes?", math.inf, 3, "is inf. That is no finite number"),
-        ("Nats?", NAN, 3.0, "is nan. That is no finite number"),
         ("Nats?", "nan", 3.0, "is 'nan'. That is no finite number. Write a number"),
-        ("Nats?", [1.0, 2.0], 3.0, "no finite number"),
-        ("Nats?", (2, 94), 3.0, "Python reads 2,94 as two numbers"),
-        ("Nats?", True, 3.0, "where a number should be"),
         ("Who?", "", "alice", "is ''. It is none of the answers. Write one of alice, the"),
-        ("Who?", 3, "alice", "is 3. It is none of the answers"),
     ],
 )  # fmt: skip
 def test_an_impossible_guess_is_refused_with_what_is_allowed(
@@ -223,10 +186,8 @@ def test_an_impossible_guess_is_refused_with_what_is_allowed(
     ("question", "guess", "measured", "shown"),
     [
         ("Right, of 100 images?", "97 %", 96, "97"),
-        ("Right, of 100 images?", 0, 96, "0"),
         ("Right, of 100 images?", 100, 96, "100"),
         ("Share?", "0,33", 0.3, "0.33"),
-        ("Share?", "33 %", 0.3, "0.33"),
         ("Nats?", "\u22120,2", -0.232, "-0.2"),
         ("Who?", "Bob", "alice", "the bobs"),
     ],

@@ -28,16 +28,6 @@ def test_need() -> None:
         need({})
 
 
-def test_the_bar_passes_on_and_the_saved_edition_has_none(
-    monkeypatch: pytest.MonkeyPatch, capsys: Printed
-) -> None:
-    assert list(progress_bar(iter("ab"), "training", total=2)) == ["a", "b"]
-    assert "training" in capsys.readouterr().err
-    monkeypatch.setenv("FLTOOLKIT_EDITION", "saved")
-    assert list(progress_bar("ab", "training")) == ["a", "b"]
-    assert capsys.readouterr() == ("", "")
-
-
 def test_in_a_notebook_the_bar_is_one_output_which_is_empty_at_the_end(
     monkeypatch: pytest.MonkeyPatch, capsys: Printed
 ) -> None:

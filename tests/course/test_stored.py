@@ -32,16 +32,3 @@ def test_few_messages_of_two_bits_lose_little_and_their_words_can_be_read() -> N
 
 def words(text: str) -> list[str]:
     return re.findall("[a-z]+", text.lower())
-
-
-@pytest.mark.later
-def test_the_same_seed_writes_the_same_and_mostly_known_characters() -> None:
-    model = stored_model("Muon, every step, float32")
-    assert model.write("The ", 40) == model.write("The ", 40)
-    assert len(set(model.write("The ", 200))) < 60
-    with pytest.raises(ValueError, match="is not among the"):
-        model.write("日", 4)
-    with pytest.raises(ValueError, match="temperature=0"):
-        model.write("The ", 4, temperature=0)
-    with pytest.raises(ValueError, match="no stored model 'x'"):
-        stored_model("x")

@@ -186,14 +186,3 @@ def test_stop_then_start_is_a_new_run_and_reset_forgets_all() -> None:
     assert lab.wait(0)
     assert lab.start().number == 1
     lab.stop()
-
-
-def test_a_run_without_records_is_not_kept() -> None:
-    lab = small()
-    run = lab.run(0)
-    with pytest.raises(ValueError, match="no record was made yet"):
-        lab.script()
-    assert repr(run) == "<Run 1 paused: 0 records, 0 moves>"
-    lab.stop()
-    lab.run(1)
-    assert [run.number for run in lab.runs] == [1]

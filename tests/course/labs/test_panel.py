@@ -122,20 +122,6 @@ def test_a_choice_whose_value_is_none_stays_in_the_list() -> None:
     assert (wait_for.index, wait_for.label) == (0, "all")
 
 
-@pytest.mark.later
-def test_the_labs_own_set_moves_the_slider(lab: ThresholdLab) -> None:
-    lab.set("threshold", 0.02)
-    lab.set("seed", 7)
-    assert lab.panel.controls["threshold"].value == 0.02
-    assert lab.panel.controls["seed"].value == 7
-    lab.step()
-    assert lab.wait(SECONDS)
-    lab.set("threshold", 0.5)
-    assert lab.wait(SECONDS)
-    assert lab.panel.controls["threshold"].value == 0.5
-    assert lab.current.moves[-1].value == 0.5
-
-
 @pytest.mark.slow
 def test_svg_while_it_moves_and_png_at_rest(
     lab: ThresholdLab, screen: Screen, monkeypatch: pytest.MonkeyPatch
@@ -156,20 +142,6 @@ def test_svg_while_it_moves_and_png_at_rest(
     assert screen.kinds().endswith("P")
     assert "run 1 stopped" in screen.pictures[-1]["text/plain"]
     assert len(screen.ids) == 1
-
-
-@pytest.mark.later
-def test_what_cannot_be_drawn_does_not_end_the_training(
-    lab: ThresholdLab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken() -> None:
-        raise RuntimeError("no paper")
-
-    monkeypatch.setattr(lab.panel._picture, "_draw", broken)
-    lab.start()
-    wait_until(lambda: "cannot draw: RuntimeError: no paper" in note(lab))
-    made = len(lab.current.history)
-    wait_until(lambda: len(lab.current.history) > made)
 
 
 @pytest.mark.slow
