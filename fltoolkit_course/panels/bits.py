@@ -18,7 +18,7 @@ from fltoolkit.codecs.quantize import Quantize
 from fltoolkit.data.batches import Batches
 from fltoolkit.data.datasets import Samples, load
 from fltoolkit.evaluation import evaluate
-from fltoolkit.history import CHECKED, Record, checked_at_call, evaluated
+from fltoolkit.history import Record, evaluated
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.party import SGD, Party
 from fltoolkit.plots.style import COLORS, GREY, INK, PAPER
@@ -40,7 +40,6 @@ def _digits() -> Samples:
     return load("digits").flat()
 
 
-@checked_at_call
 def train_in_bits(bits: int) -> Iterator[Record]:
     """Train two parties on digits, with ``bits`` for each number that crosses the cut.
 
@@ -53,21 +52,14 @@ def train_in_bits(bits: int) -> Iterator[Record]:
     >>> first = next(train_in_bits(8))
     >>> first["step"], first["nbytes"] > 2 * 15 * 32 * 640  # up and down, a byte for each value
     (15, True)
-
-    Raises:
-        ValueError: ``bits`` is neither 1 to 16 nor 32.
     """
-    if bits != 32 and bits not in range(1, 17):
-        raise ValueError(f"bits={bits!r}: choose 1 to 16, or 32 for float32")
-    yield CHECKED
-
     data, model, parties = _digits(), splitnn_mlp(64, seed=0), []
     for name, part in (("alice", model[:4]), ("bob", model[4:])):
         parties.append(Party(name, part, SGD(part.parameters(), lr=0.05), loss_fn=nn.NLLLoss()))
     rounded = {
         "activations": Pipeline(Quantize(bits)),
         "gradients": Pipeline(Quantize(bits, stochastic=True)),
-    } if bits < 32 else {}  # fmt: skip
+    } if bits != 32 else {}  # fmt: skip
     batches: Any = Batches(data.x_train, data.y_train, batch_size=_BATCH_SIZE, seed=0)
     records = train_split(parties, batches.epochs(_EPOCHS), Channel(rounded))
     tested = evaluated(records, lambda: evaluate(parties, data.x_test, data.y_test), every=_EVERY)
@@ -93,8 +85,6 @@ class Playground:
     def __init__(self, bits: int = 32):
         find_ipywidgets("fltoolkit_course.panels.train_in_bits(8)")
         show_errors_in_words()  # it is the first cell of the course, before the imports
-        if bits not in _CHOICES:
-            raise ValueError(f"bits={bits!r} is none of {', '.join(map(str, _CHOICES))}")
         self.runs = {
             each: Runner(train_in_bits(each), on_change=self._changed) for each in _CHOICES
         }

@@ -76,19 +76,6 @@ def test_the_site_begins_with_the_figures_and_every_link_leads_somewhere(site: P
     assert dead(site.resolve()) == []
 
 
-def test_a_dead_link_is_found(tmp_path: Path) -> None:
-    (tmp_path / "b.html").write_text('<h1 id="x">')
-    good = '<a href="b.html#x"> <a href="b.html#n=1"> <a href="https://a.b/c"> <a href="#y" id="y">'
-    (tmp_path / "a.html").write_text(good)
-    assert dead(tmp_path) == []
-    (tmp_path / "_downloads").mkdir()
-    (tmp_path / "_downloads" / "c.html").touch()
-    bad = '<a href="none.html"> <img src="n.png"> <a href="b.html#z"> <a href="_downloads/c.html">'
-    (tmp_path / "a.html").write_text(bad + '<p><span class="xref myst">words</span>')
-    names = ("none.html", "n.png", "b.html#z", "_downloads/c.html", "no link, words")
-    assert dead(tmp_path) == [f"a.html: {name}" for name in names]
-
-
 def test_the_documentation_begins_with_the_figure_that_moves(browser: Any, site: Path) -> None:
     tab = browser.new_page(viewport={"width": 360, "height": 800})
     tab.goto((site / "docs" / "index.html").as_uri())

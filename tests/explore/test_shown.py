@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from statistics import mean
 from typing import Any
 
-import numpy as np
 import pytest
 from explore.conftest import Open, slide
 from explore.test_export import export
@@ -13,9 +12,6 @@ from explore.test_export import export
 from experiments.async_states import settings as async_states
 from experiments.async_states.__main__ import RESULTS as SILENCE
 from experiments.language import split as language_split
-from experiments.leakage import settings as leakage
-from experiments.leakage.__main__ import RESULTS as LEAKS
-from experiments.leakage.report import rows_of as leakage_rows_of
 from experiments.pareto import report as pareto_report
 from experiments.runs import converged, read, rows_of
 from fltoolkit.units import amount
@@ -161,28 +157,6 @@ def test_silence_shows_the_stored_runs(open_page: Open) -> None:
         total = sum(sum(r["steps"].values()) for r in runs)
         both, up, silent = (percent(sum(r["steps"][s] for r in runs) / total, 0) for s in "ABC")
         assert f"both ways {both}, up only {up}, silent {silent}" in said
-
-
-@pytest.mark.parametrize(("view", "part", "key", "quality"), [
-    ("inputs", leakage.UP, "explained_variance", "accuracy"),
-    ("rare", leakage.BINARY, "norm_auc", "task_auc"),
-])  # fmt: skip
-def test_leakage_shows_the_stored_runs(
-    open_page: Open, view: str, part: str, key: str, quality: str
-) -> None:
-    tab = open_page("leakage", f"#data=mnist&view={view}&setting=2+bits")
-    shown = {row[0]: row[1:] for row in cells(tab, "all")}
-    for setting, by_seed in leakage_rows_of(leakage.TASKS["mnist"], read(LEAKS)):
-        if setting.part != part:
-            continue
-        runs = list(by_seed.values())
-        leak = interval([np.max(run[key]) for run in runs])  # of a list, its best epoch
-        value, ends, _, right = shown[setting.name]
-        wanted = [leak.mean, leak.low, min(leak.high, 1)]
-        assert numbers_in(f"{value} {ends}") == pytest.approx(wanted, abs=6e-4)
-        scale = 100 if quality == "accuracy" else 1
-        wanted = pytest.approx(scale * mean(r[quality] for r in runs), abs=0.06)
-        assert float(right.removesuffix(" %")) == wanted
 
 
 def test_the_page_of_a_codec_shows_what_python_measured(open_page: Open) -> None:

@@ -82,16 +82,6 @@ def test_starting_twice_runs_once_and_in_another_thread() -> None:
     assert threading.get_ident() not in source.threads
 
 
-def test_orders_before_the_start_change_nothing() -> None:
-    runner = Runner(counting(3))
-    runner.stop()
-    runner.pause()
-    assert runner.status == "ready"
-    assert runner.wait(0)
-    runner.start()
-    assert settled(runner).status == "finished"
-
-
 @pytest.mark.parametrize("order", [Runner.start, Runner.step, Runner.run])
 def test_a_run_that_is_over_cannot_go_on(order: Callable[[Runner], object]) -> None:
     runner = ended(counting(3))

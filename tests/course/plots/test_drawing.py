@@ -54,12 +54,6 @@ def test_bytes_have_their_unit_at_each_tick() -> None:
     assert [words for _, words in decades.x_ticks][:3] == ["1 kB", "10 kB", "100 kB"]
 
 
-def test_what_lies_beyond_an_axis_lies_at_its_end() -> None:
-    frame = Frame(Axis("step", 0, 10), Axis("loss", 1, 2))
-    assert (frame.x(-5), frame.x(99)) == (frame.left, frame.right)
-    assert (frame.y(0), frame.y(1.5)) == (frame.low, (frame.low + frame.high) / 2)
-
-
 def test_svg_and_figure_hold_the_same_marks() -> None:
     marks = [
         Stroke([(0, 0), (10, 10)], dash=(2, 1)),
