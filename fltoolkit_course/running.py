@@ -111,7 +111,7 @@ def _one_line(
         print(error)
     else:
         *_, (last, line) = walk_tb(traceback)
-        if last.f_globals is shell.user_ns and isinstance(error, NameError):
+        if isinstance(error, NameError) and last.f_globals is shell.user_ns:
             print(f"{error} (line {line} of its cell). Run the cells above first, from the top.")
             word = f'A word as an answer needs quotes: "{error.name}".'
             print(f"If that does not help, the name is misspelled. {word}")

@@ -38,7 +38,6 @@ class CodecReport(NamedTuple):
     before: tuple[int, ...]  # the number of values in each bin
     after: tuple[int, ...]  # the number of decoded values; the two end bins hold values beyond them
     places: tuple[float, ...]  # where the bars of `after` stand: the mean of each bin's values
-    num_beyond: int  # the number of decoded values beyond the bins
 
     @property
     def bits(self) -> dict[str, float]:
@@ -61,8 +60,6 @@ class CodecReport(NamedTuple):
         )
         if self.real_bits < self.entropy_bits:
             sentence += " Less than the bound is sent: these symbols are not independent."
-        if self.num_beyond:
-            sentence += f" {self.num_beyond:,} values arrive beyond the axis."
         return sentence
 
 
@@ -115,7 +112,6 @@ def describe_codec(tensor: Tensor, codec: Pipeline) -> CodecReport:
         before=tuple(before.tolist()),
         after=tuple(after.tolist()),
         places=tuple(np.where(after, sums / np.maximum(after, 1), _middles(edges)).tolist()),
-        num_beyond=int(((y < edges[0]) | (y > edges[-1])).sum()),
     )
 
 

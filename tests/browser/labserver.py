@@ -1,7 +1,7 @@
 """JupyterLab on a loopback port with settings of its own, and a browser page to drive it.
 
 ``with lab(folder) as server, page() as tab: notebook = open_notebook(tab, server, "a.ipynb")``,
-then ``notebook.run_all()``, ``notebook.wait_until_idle()`` and ``notebook.outputs(cell)``.
+then ``notebook.run_all()`` and ``notebook.outputs(cell)``.
 """
 
 import ast
@@ -174,19 +174,6 @@ class Notebook(NamedTuple):
         ):
             self.run_cell(number)
 
-    def wait_until_idle(self, seconds: float = 600) -> None:
-        """Wait until every code cell has run; the first error fails the test with its text."""
-        end = time.monotonic() + seconds
-        while True:
-            errors, done, all_ = self.page.evaluate(_HOW_FAR)
-            if errors:
-                pytest.fail(errors[0])
-            if done == all_ and self._idle():
-                return
-            if time.monotonic() > end:
-                pytest.fail(f"{done} of {all_} code cells had run after {seconds} s")
-            self.page.wait_for_timeout(100)
-
     def cells(self) -> list[dict[str, Any]]:
         """All cells as the notebook file would hold them now, outputs included."""
         return self.page.evaluate(
@@ -296,15 +283,6 @@ def saved_outputs(path: Path, cell: int = 0) -> list[set[str]]:
     outputs = nbformat.read(path, 4).cells[cell].outputs
     return [set(output.get("data", ())) for output in outputs] or [set()]
 
-
-_HOW_FAR = """() => {
-  const cells = [...jupyterapp.shell.currentWidget.context.model.cells], errors = [];
-  const code = cells.filter(c => c.type === 'code' && c.sharedModel.getSource());
-  cells.forEach((cell, number) => { for (let k = 0; k < (cell.outputs?.length ?? 0); k++) {
-    const output = cell.outputs.get(k);
-    if (output.type === 'error') { const {ename, evalue} = output.toJSON();
-      errors.push(`cell ${number}: ${ename}: ${evalue}`); } } });
-  return [errors, code.filter(c => c.executionCount).length, code.length]; }"""
 
 _WORDS = """() => [...jupyterapp.shell.currentWidget.context.model.cells].flatMap(cell =>
   Array.from({length: cell.outputs?.length ?? 0},

@@ -68,7 +68,7 @@ def test_curves_move_while_the_cell_runs_and_a_png_stays(
     (folder / "seen").touch()
     assert all(words.startswith("SplitNN on digits: running") for words in seen)
 
-    notebook.wait_until_idle()
+    wait_for(page, lambda: "stopped: 60" in notebook.words())
     (finished,), (stopped,), _ = (notebook.outputs(cell) for cell in range(3))
     assert set(finished["data"]) == set(stopped["data"]) == {"image/png", "text/plain"}
     assert "finished: 500 of 500" in finished["data"]["text/plain"]

@@ -11,16 +11,12 @@ from explore.test_export import export
 
 from experiments.async_states import settings as async_states
 from experiments.async_states.__main__ import RESULTS as SILENCE
-from experiments.language import split as language_split
 from experiments.pareto import report as pareto_report
-from experiments.runs import converged, read, rows_of
+from experiments.runs import read, rows_of
 from fltoolkit.units import amount
 from fltoolkit_research import (
-    Experiment,
-    Point,
     bytes_to_reach,
     compared,
-    front,
     groups,
     points,
     seconds_on,
@@ -105,37 +101,6 @@ def test_the_one_plot_shows_the_stored_runs(open_page: Open, data: str, words: s
 
 
 # ------------------------------------------------------------------------------ language models
-
-
-def test_language_models_show_the_stored_runs(open_page: Open) -> None:
-    task = language_split.TASKS["scratch"]
-    stored = read(export.WORKERS.with_name("language_split.jsonl"))
-    rows = converged(rows_of(task, language_split.settings(task), stored))
-    tab = open_page("language", "#task=split-scratch&target=2.35")
-    shown = {row[0]: row[1:] for row in cells(tab, "all")}
-    assert shown.keys() == {s.name for s, _ in rows}
-    for setting, runs in rows:
-        nats = [r["nats"] for r in runs.values()]
-        value, ends, cost, _, _ = shown[setting.name]
-        assert float(value) == pytest.approx(mean(nats), abs=6e-4)
-        assert numbers_in(ends) == (
-            pytest.approx(interval(nats)[1:3], abs=6e-4) if len(nats) > 1 else []
-        )
-        assert cost == amount("nbytes", mean(r["nbytes"] for r in runs.values()))
-    best = front(  # of less loss, which is more of minus the loss
-        Point(s.name, Experiment(), mean(r["nbytes"] for r in runs.values()), losses)
-        for s, runs in rows
-        if (losses := {seed: -r["nats"] for seed, r in runs.items()})
-    )
-    assert {name for name, row in shown.items() if row[-1]} == {point.name for point in best}
-    there = [
-        (mean(r["nbytes"] for r in runs.values()), s.name)
-        for s, runs in rows
-        if max(r["nats"] for r in runs.values()) <= 2.35
-    ]
-    cost, name = min(there)  # a goal of loss is reached from above
-    wanted = f"2.35 nats is cheapest with {name}: {amount('nbytes', cost)}; {len(there)} of "
-    assert tab.inner_text("#attarget").startswith(wanted)
 
 
 # ------------------------------------------------------------------------------------ the others
