@@ -48,15 +48,12 @@ class StoredModel:
             start: what the text begins with.
             length: how many characters are added.
             seed: of the draws.
-            temperature: log-probabilities are divided by it. 1: each character is drawn as likely
-                as the model says; below 1, likely ones are drawn more often.
+            temperature: above 0; log-probabilities are divided by it. 1: each character is drawn as
+                likely as the model says; below 1, likely ones are drawn more often.
 
         Raises:
-            ValueError: ``start`` holds a character that the text of the training lacks, or
-                ``temperature`` is not above 0.
+            ValueError: ``start`` holds a character that the text of the training lacks.
         """
-        if not temperature > 0:
-            raise ValueError(f"temperature={temperature}: give a number above 0, e.g. 0.6")
         if strangers := sorted(set(start) - set(self.alphabet)):
             raise ValueError(
                 f"{strangers[0]!r} is not among the {len(self.alphabet)} characters that "

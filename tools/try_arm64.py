@@ -132,10 +132,8 @@ def compare(here: dict, there: dict) -> bool:
         what: [codec for codec in codecs if here[what][codec] != there[what][codec]]
         for what in ("decoded", "messages")
     }
-    for what, words in (
-        ("decoded", "decode to the same bits"),
-        ("messages", "write the same bytes"),
-    ):
+    said = {"decoded": "decode to the same bits", "messages": "write the same bytes"}
+    for what, words in said.items():
         print(f"{len(codecs) - len(other[what])} of {len(codecs)} codecs {words}")
         for codec in other[what]:
             print(f"    not {codec}")

@@ -32,7 +32,7 @@ class Lab:
         print(lab.script())         # the same in plain code
 
     ``lab.start()`` trains in a thread instead, while other cells run. Earlier runs stay in
-    ``lab.runs``, for comparison, until `reset`.
+    ``lab.runs``, for comparison.
 
     A lab of one's own names its ``training``: a dataclass in a file of its own (see `Training`),
     whose first field is ``data``. Its other fields are the ``settings``, which have controls, and
@@ -143,12 +143,6 @@ class Lab:
         if run := self.current:
             run.runner.stop()
 
-    def reset(self) -> None:
-        """Stop, and forget all runs; the settings stay as they are."""
-        self.stop()
-        self.runs = []
-        self._notify()
-
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until nothing is being trained; False if ``timeout`` (seconds) came first."""
         return self.current is None or self.current.runner.wait(timeout)
@@ -169,12 +163,10 @@ class Lab:
         settings, sizes = dict(self.values), {name: getattr(self, name) for name in self._sizes}
         training = self.begin(sizes | settings)
 
-        def changed(runner: Runner) -> None:
-            if self.runs and self.runs[-1].runner is runner:  # otherwise it was reset meanwhile
-                self._notify()
-
         pause = 1 / self.steps_per_second
-        runner = Runner(training.records(), on_change=changed, seconds_per_record=pause)
+        runner = Runner(
+            training.records(), on_change=lambda _: self._notify(), seconds_per_record=pause
+        )
         kept = [run for run in self.runs if len(run.history)]
         number = kept[-1].number + 1 if kept else 1
         self.runs = [*kept, Run(number, settings, sizes, training, runner)]

@@ -28,7 +28,7 @@ class Panel:
     """The controls and the picture of a lab; display it as the last line of a cell.
 
     ``controls`` holds the widgets by the lab's settings, ``buttons`` by name: start, pause, step,
-    stop, reset, script. Moving a widget calls ``lab.set``, and ``lab.set`` from another cell moves
+    stop, script. Moving a widget calls ``lab.set``, and ``lab.set`` from another cell moves
     the widget.
     """
 
@@ -78,7 +78,6 @@ class Panel:
             "pause": button("Pause", "pause", "hold still; sliders can be moved", lab.pause),
             "step": button("Step", "step-forward", "one record, then pause", lab.step),
             "stop": button("Stop", "stop", "end this run, keep its curves", lab.stop),
-            "reset": button("Reset", "trash", "stop, and forget all runs", lab.reset),
             "script": button("Script", "code", "this run as Python code", self._script),
         }
 
@@ -178,7 +177,6 @@ class Panel:
             "pause": running,
             "step": not running,
             "stop": going,
-            "reset": bool(self.lab.runs),
             "script": run is not None,
         }
         with self._wiring:

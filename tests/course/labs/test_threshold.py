@@ -1,19 +1,7 @@
-"""The threshold lab: codecs by bits, and what crosses in state C."""
+"""The threshold lab: what crosses in state C."""
 
-import torch
-
-from fltoolkit.codecs import Identity
 from fltoolkit_course.labs import ThresholdLab
-from fltoolkit_course.labs.train_threshold import codec
 from fltoolkit_course.quiz import quiz
-
-
-def test_codecs_by_bits() -> None:
-    values = torch.randn(1000, generator=torch.Generator().manual_seed(0))
-    sizes = {bits: len(codec(bits).encode({"h": values})) for bits in (32, 16, 8, 6, 4, 2)}
-    assert codec(32) == Identity()
-    for bits, nbytes in sizes.items():
-        assert 0 <= nbytes - 1000 * bits / 8 < 60
 
 
 def test_in_state_c_the_announcement_of_the_state_crosses_and_nothing_else() -> None:
