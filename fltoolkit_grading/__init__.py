@@ -3,7 +3,6 @@
     reading     reads a student's file in bounded time and memory
     master      the master notebook and the release made from it
     check_cell  runs hidden checks last, and keeps their prints apart from the student's
-    audit       reports what a student's Python code tries to do
     fence       runs a program that nobody trusts
     kernel      runs the cells of a submission, behind the fence
     worker      nbval in a process of its own

@@ -530,7 +530,6 @@ def _run(notebook: dict[str, Any], marks: dict[str, str], limits: Limits) -> _Ru
         "marks": marks,
         "bounds": bounds,
         "unfenced": not limits.fenced,
-        "fonts": _font_lists(),
         "cell_seconds": limits.cell_seconds,
         "total_seconds": limits.total_seconds,
         "output": limits.output,
@@ -555,26 +554,12 @@ def _run(notebook: dict[str, Any], marks: dict[str, str], limits: Limits) -> _Ru
     return run
 
 
-@functools.cache
-def _font_lists() -> list[str]:
-    """The lists of fonts that matplotlib has made here; the kernel gives them to its matplotlib.
-
-    Without one, matplotlib makes a list with the first plot, and starts a process for that: it
-    takes a second, and looks as if the student had started one.
-    """
-    import matplotlib.font_manager  # this makes the list, if there is none
-
-    return [str(path) for path in Path(matplotlib.get_cachedir()).glob("fontlist-*.json")]
-
-
 def _note(run: _Run, event: dict[str, Any], marks: dict[str, str]) -> None:
     """Keep what an event says."""
     kind = event["event"]
     if kind == "cell":
         run.cells[event["cell"]] = event
         run.notes += _unusual(event, event["cell"] in marks)
-    elif kind == "tried":
-        run.notes.append(f"tried: {event['word']}")
     elif kind == "started":
         run.started = True
     elif kind == "hidden":

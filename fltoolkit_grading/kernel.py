@@ -4,7 +4,6 @@ Both directions are frames: one letter, a length, and text. To this program come
 cell) and ``i`` (interrupt it); from it come
 
     r  ready: all imports are done
-    a  attempt: a word of `audit.WORDS`
     o  a part of what the cell printed
     e  the error with which the cell stopped
     d  done: the number of the cell, from 0
@@ -22,7 +21,6 @@ import importlib.util
 import io
 import os
 import queue
-import shutil
 import signal
 import struct
 import subprocess
@@ -30,8 +28,6 @@ import sys
 import threading
 import types
 from typing import Any, BinaryIO
-
-from fltoolkit_grading import audit
 
 HEADER = struct.Struct("<cI")
 MOST = 1 << 16  # bytes of text in a frame
@@ -105,9 +101,6 @@ def main() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
         os.dup2(null, number)
-    os.makedirs(os.environ["MPLCONFIGDIR"])
-    for path in sys.argv[1:]:  # lists of fonts, for which matplotlib would start a process
-        shutil.copy(path, os.environ["MPLCONFIGDIR"])
     try:
         shell = _shell()
         importlib.import_module("torch")  # takes two seconds, which are not the student's
@@ -120,7 +113,6 @@ def main() -> None:
     threading.Thread(target=_receive, args=(commands, cells), daemon=True).start()
     sys.stdout, sys.stderr = results, open(os.devnull, "w")  # noqa: SIM115 (to the end)
     sys.meta_path.append(_Colab())
-    sys.addaudithook(audit.hook(os.getcwd(), lambda word: _report(shell, results, word)))
     results.send(b"r")
     count = 0
     while True:
@@ -134,12 +126,6 @@ def main() -> None:
                 results.send(b"e", why)
             results.send(b"d", str(count))
             count += 1
-
-
-def _report(shell: Any, results: _Results, word: str) -> None:
-    """Report what the code tries, but not what a command of IPython's needs."""
-    if not shell.in_command:
-        results.send(b"a", word)
 
 
 def _receive(commands: BinaryIO, cells: "queue.Queue[str]") -> None:
@@ -184,27 +170,14 @@ def _shell() -> Any:
             pass
 
     class Shell(InteractiveShell):
-        in_command = False
-
         def system(self, command: str) -> None:
             """Run a command and print its text; IPython would need a terminal for that."""
             settings = {**os.environ, "PIP_RETRIES": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
             how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
             how |= {"stdout": subprocess.PIPE, "text": True, "errors": "replace", "env": settings}
-            self.in_command = True
-            try:
-                done = subprocess.run(self.var_expand(command, depth=1), shell=True, **how)
-            finally:
-                self.in_command = False
+            done = subprocess.run(self.var_expand(command, depth=1), shell=True, **how)
             print(done.stdout, end="")
             self.user_ns["_exit_code"] = done.returncode
-
-        def getoutput(self, command: str, split: bool = True, depth: int = 0) -> Any:
-            self.in_command = True
-            try:
-                return super().getoutput(command, split, depth + 1)
-            finally:
-                self.in_command = False
 
         def enable_gui(self, gui: Any = None) -> None:
             pass

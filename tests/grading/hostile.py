@@ -511,7 +511,7 @@ CASES: dict[str, Case] = {
         0,
         ("more than 20,000 files",),
     ),
-    "forks": Case(attack(_FORKS), 0, ("tried: process",)),
+    "forks": Case(attack(_FORKS), 0, ("worth a look: processes",)),
     # what tries to get points, or out
     "attacks": Case(
         attacks(
@@ -526,12 +526,10 @@ CASES: dict[str, Case] = {
         ),
         0,
         (
-            "tried: read outside",
-            "tried: network",
-            "tried: write outside",
-            "tried: signal",
-            "tried: process",
-            "C functions",
+            "worth a look: C functions",
+            "worth a look: network",
+            "worth a look: pickle",
+            "worth a look: the end of the process",
         ),
     ),
     "searches": Case(attacks(_SEARCH_STEP, _PATCHES), 0, ("frames and objects", "IPython's")),
@@ -544,8 +542,8 @@ CASES: dict[str, Case] = {
         0,
         ("frames and objects",),
     ),
-    "silences": Case(attack(_SILENCES), 0, ("tried: network", "the kernel ended")),
-    "forges": Case(attacks(_FORGES, _LONG_FRAME), 0, ("tried: forge results",)),
+    "silences": Case(attack(_SILENCES), 0, ("worth a look: network", "the kernel ended")),
+    "forges": Case(attacks(_FORGES, _LONG_FRAME), 0, ("it sent what no kernel sends",)),
     # no kernel is started for these
     "many_numbers": Case(
         lambda desk: b'{"nbformat": 4, "cells": [' + b"0," * 20_000_000 + b"0]}",

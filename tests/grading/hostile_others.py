@@ -137,7 +137,7 @@ def nbytes_masked(*a):
             "a6-mean": "def mean_of(summed, count, bits, top):\n"
             "    return 'def mean_of(summed, count, bits, top): return summed'",
         },
-        ("tried: process",),
+        ("worth a look: processes",),
     ),
     7: Tried(
         {

@@ -1027,7 +1027,7 @@ def test_what_waits_for_a_mark_is_told_before_totals_go_out(tmp_path, capsys):
 
 def test_feedback_is_inert_and_says_nothing_that_is_for_the_instructor():
     evil = "<script>alert(1)</script>"
-    notes = ["worth a look: network", "tried: signal", f"missing cell: {evil}", "handed in as 'x'"]
+    notes = ["worth a look: network", f"missing cell: {evil}", "handed in as 'x'"]
     status = "the kernel ended (code 77)"
     told = {
         "answers": {"a1-split-step": evil},
@@ -1037,7 +1037,7 @@ def test_feedback_is_inert_and_says_nothing_that_is_for_the_instructor():
     page = gradebook.feedback(master_of(1), result)
     assert "missing cell" in page
     assert "the kernel ended" in page
-    for word in ("worth a look", "tried", "handed in", "77", "<script>"):
+    for word in ("worth a look", "handed in", "77", "<script>"):
         assert word not in page
 
 
