@@ -1,15 +1,14 @@
 """Course work: a master notebook, the release for students, grading, the gradebook.
 
-    reading     reads a student's file in bounded time and memory
+    reading     reads a student's file in bounded time and memory; names what looks suspicious
     master      the master notebook and the release made from it
     check_cell  runs hidden checks last, and keeps their prints apart from the student's
     fence       runs a program that nobody trusts
     kernel      runs the cells of a submission, behind the fence
     worker      nbval in a process of its own
-    names       finds the student of each file, and the line of the roster
-    looks       finds suspicious code, and answers that are alike
+    names       finds the student of each file, and of each line of a table
     grading     grades all submissions of a folder
-    gradebook   tables, feedback, and files for the learning platform
+    gradebook   tables, feedback, and a file for the learning platform
     cli         ``fltoolkit assignment``
 
 docs/instructors.md describes the way from a master to a gradebook.

@@ -1,7 +1,5 @@
-from .gradebook import LMS as LMS
 from .gradebook import feedback as feedback
 from .gradebook import fill_lms as fill_lms
-from .gradebook import rows as rows
 from .gradebook import write as write
 from .grading import Grade as Grade
 from .grading import Limits as Limits

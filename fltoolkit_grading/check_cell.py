@@ -31,6 +31,7 @@ from typing import Any
 
 STEP = re.compile(r"^### ([\d.]+) points?: (.+)$", re.MULTILINE)
 """The line before a step of a hidden check that has points of its own."""
+NOT_RUN = re.compile(r"line \d{1,6} was not run: .{0,60}")  # what `define` prints
 _state: dict[str, Any] = {}
 
 
@@ -57,7 +58,7 @@ def define(source: str) -> None:
     """Run what a cell of the student's own defines: imports, functions, classes, constants.
 
     Names of the answers are left out, and so are constants with the name of a master's. Of what is
-    not run, a line is printed if it would define something.
+    not run, a line is printed if it would define something, or is a command of IPython's.
 
     >>> space = {}
     >>> begin(space, answered=["double"])
@@ -66,18 +67,18 @@ def define(source: str) -> None:
     >>> sorted(name for name in space if name[0] != "_")
     ['BITS', 'half', 'math']
     """
-    source = _plain(source)
-    for line in ast.parse(source).body:
+    lines = source.lstrip().split("\n")
+    for line in ast.parse(_plain(source)).body:
         constant = isinstance(line, ast.Assign | ast.AnnAssign)
         calls = constant and any(isinstance(part, ast.Call) for part in ast.walk(line))
+        text = lines[line.lineno - 1].strip()
         try:
             code = compile(ast.Module([line], []), "<a cell of your own>", "exec")
             stored = {step.argval for step in dis.get_instructions(code) if "STORE" in step.opname}
             taken = stored & (_state["answered"] | (_state["names"].keys() if constant else set()))
             if (constant or isinstance(line, _DEFINES)) and not calls and not taken:
                 exec(code, _state["space"])
-            elif stored:
-                text = source.split("\n")[line.lineno - 1].strip()
+            elif stored or text.startswith(("%", "!")):
                 print(f"line {line.lineno} was not run: {text:.60}")
         except Exception as error:  # the other names are still defined
             print(f"line {line.lineno} stopped with {type(error).__name__}: {error}")

@@ -9,7 +9,7 @@ import functools
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,9 @@ FLOW = """examples: the instructor runs, in this order:
   fltoolkit assignment release 1 --students NAMES --out TO  or one for each, with own numbers
   fltoolkit assignment grade SUBMISSIONS/ --assignment 1 --out GRADES --jobs 2
       SUBMISSIONS holds ana.ipynb, ben.ipynb, ... or ana/anything.ipynb, ...
-      GRADES gets gradebook.csv and .json, summary.html, feedback/ana.html, by_hand.csv
-  ... write the points of open questions into GRADES/by_hand.csv and run grade again ...
-  fltoolkit assignment lms canvas EXPORTED.csv --from GRADES --column "A 1" --out IMPORT.csv
+      GRADES gets gradebook.csv, summary.html, feedback/ana.html, by_hand.csv
+  ... write the points of open questions into GRADES/by_hand.csv and run grade again, with
+      --roster EXPORTED.csv --column "A 1"                 for GRADES/import.csv, for Canvas, Moodle
 and a student runs:
   fltoolkit assignment check 1_student.ipynb               before handing in
 An assignment is a number (notebooks/assignments/1_*.ipynb) or a path. More: docs/instructors.md"""
@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     number = "number, or path of a master notebook"
 
-    test = commands.add_parser("test", help="run a master, its untouched release, wrong answers")
+    test = commands.add_parser("test", help="run a master and its untouched release")
     test.add_argument("assignment", help=number)
     test.set_defaults(run=_test)
 
@@ -63,27 +63,18 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument("--jobs", type=int, default=1, help="number of submissions at a time (1)")
     about = "grade only these again"
     grade.add_argument("--regrade", metavar="STUDENT", nargs="+", default=[], help=about)
-    about = "processor time for one cell (20)"
-    grade.add_argument(
-        "--cell-seconds", type=float, default=grading.Limits.cell_seconds, help=about
+    seconds = grading.Limits.cell_seconds
+    about = f"processor time for one cell ({seconds:g})"
+    grade.add_argument("--cell-seconds", type=float, default=seconds, help=about)
+    seconds = grading.Limits.total_seconds
+    about = (
+        f"processor time for all answers of one student, and for all hidden checks ({seconds:g})"
     )
-    about = "processor time for all answers of one student, and for all hidden checks (100)"
-    grade.add_argument(
-        "--total-seconds", type=float, default=grading.Limits.total_seconds, help=about
-    )
-    about = "without bubblewrap: only for notebooks that you have written yourself"
-    grade.add_argument("--no-fence", action="store_true", help=about)
+    grade.add_argument("--total-seconds", type=float, default=seconds, help=about)
+    about = "a table exported by Canvas or Moodle, in which OUT/import.csv gets the totals"
+    grade.add_argument("--roster", type=Path, metavar="EXPORTED.csv", help=about)
+    grade.add_argument("--column", help="header of the column of totals in that table")
     grade.set_defaults(run=_grade)
-
-    lms = commands.add_parser("lms", help="put the totals into a file exported by Canvas or Moodle")
-    lms.add_argument("system", choices=gradebook.LMS)
-    lms.add_argument("roster", type=Path, help="the exported CSV")
-    about = "the folder given to grade --out"
-    lms.add_argument("--from", dest="grades", type=Path, required=True, help=about)
-    lms.add_argument("--column", required=True, help="header of the column to fill")
-    lms.add_argument("--key", help="header of the column that holds the names of the files")
-    lms.add_argument("--out", type=Path, required=True)
-    lms.set_defaults(run=_lms)
     return parser
 
 
@@ -163,113 +154,60 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _grade(args: argparse.Namespace) -> int:
-    limits = grading.Limits(
-        cell_seconds=args.cell_seconds,
-        total_seconds=args.total_seconds,
-        fenced=not args.no_fence,
-    )
+    if (args.roster is None) != (args.column is None):
+        raise ValueError("give --roster EXPORTED.csv and --column HEADER together")
+    limits = grading.Limits(cell_seconds=args.cell_seconds, total_seconds=args.total_seconds)
     master = assignment.load_master(args.assignment)
-    say = functools.partial(print, "[no fence]") if args.no_fence else print
-    if args.no_fence:
-        say("these notebooks can do all that you can: grade only what you have written yourself")
-    results = grading.grade(
-        args.submissions,
-        master,
-        args.out,
-        jobs=args.jobs,
-        limits=limits,
-        only=args.regrade,
-        progress=functools.partial(_bar, seconds=limits.longest, jobs=args.jobs, say=say),
-    )
-    unknown = gradebook.write(master, results, args.out)
+    bar = functools.partial(_bar, seconds=limits.longest / args.jobs)
+    about = {"jobs": args.jobs, "limits": limits, "only": args.regrade, "progress": bar}
+    results = grading.grade(args.submissions, master, args.out, **about)
+    problems = gradebook.write(master, results, args.out)
     points = {task.id: task.points for task in master.tasks}
     for result in results:
         maximum = sum(points[name] for name in result.points)
         told = [note for note in result.notes if not note.startswith("handed in as ")]
         note = f"  {'; '.join(told)}" if told else ""
-        say(f"{result.student:20s}{result.total:6g} of {maximum:g}  {result.status}{note}")
-    say(f"wrote {args.out}/gradebook.csv, summary.html, feedback/")
-    if any(task.manual for task in master.tasks):
-        say(f"open questions: write points into {args.out}/by_hand.csv and run this again")
-    for sentence in unknown:
-        say("!", sentence)
-    return int(bool(unknown))
+        print(f"{result.student:20s}{result.total:6g} of {maximum:g}  {result.status}{note}")
+    print(f"wrote {args.out}/gradebook.csv, summary.html, feedback/")
+    waiting = []
+    for name in (task.id for task in master.tasks if task.manual):
+        nothing = {f"not answered: {name}", f"missing cell: {name}"}
+        if count := sum(
+            r.graded and name not in r.points and not nothing & {*r.notes} for r in results
+        ):
+            waiting.append(f"the open question {name!r} is not marked yet for {count} students")
+    if args.roster:
+        path = args.out / "import.csv"
+        empty, unused = gradebook.fill_lms(args.roster, results, path, column=args.column)
+        print(f"wrote {path}")
+        if empty:
+            print("no submission graded:", ", ".join(empty))
+        problems += [f"graded, but not in the roster: {who}" for who in unused]
+        problems += waiting
+        problems += [f"left out: {r.student}: {r.status}" for r in results if not r.graded]
+    elif waiting:
+        print(*waiting, sep="\n")
+    if waiting:
+        print(f"write the points into {args.out}/by_hand.csv and run this again")
+    for sentence in problems:
+        print("!", sentence)
+    return int(bool(problems))
 
 
-def _bar(
-    results: Iterable[grading.Grade],
-    total: int,
-    seconds: float,
-    jobs: int,
-    say: Callable[..., None],
-) -> Iterator[grading.Grade]:
+def _bar(results: Iterable[grading.Grade], total: int, seconds: float) -> Iterator[grading.Grade]:
     """Print how many submissions are graded, and the longest time; count them on a terminal."""
     if total:
-        worst = -(-total // jobs) * seconds / 60
-        say(
-            f"if every submission sleeps for the whole {seconds:g} s, this takes {worst:.0f} "
-            "minutes; --total-seconds sets another limit, --jobs grades more at a time"
+        worst = total * seconds / 60
+        print(
+            f"if every submission sleeps as long as it may, this takes {worst:.0f} minutes; "
+            "--total-seconds sets another limit, --jobs grades more at a time"
         )
-    say(f"grading {total}; earlier results are kept, even if limits changed (see --regrade)")
+    print(f"grading {total}; earlier results are kept, even if limits changed (see --regrade)")
     for number, result in enumerate(results, 1):
         if sys.stderr.isatty():
             end = "\n" if number == total else ""
             print(f"\r{number} of {total} graded", end=end, file=sys.stderr, flush=True)
         yield result
-
-
-def _lms(args: argparse.Namespace) -> int:
-    path = args.grades / "gradebook.json"
-    if not path.exists():
-        raise assignment.AssignmentError(
-            f"{path}: no such file; run `grade --out {args.grades}` first"
-        )
-    table = json.loads(path.read_text(encoding="utf-8"))
-    results = [
-        grading.Grade(
-            row["student"],
-            total=row["total"],
-            status=row["status"],
-            handed_in=row.get("handed_in", ""),
-        )
-        for row in table
-    ]
-    again, unread = (
-        [row["student"] for row in table if row["status"].startswith(why)]
-        for why in (grading.AGAIN, grading.UNREAD)
-    )
-    graded = [row for row in table if row["student"] not in (*again, *unread)]
-    known = {"student", gradebook.LATE, "total", "maximum", "status", "notes", "seconds"}
-    known |= {"memory_MB", "handed_in"}
-    waiting = {}
-    for name in [name for name in (table[0] if table else ()) if name not in known]:
-        if count := sum(row[name] == "" and _wrote(row, name) for row in graded):
-            waiting[name] = count
-    for name, count in waiting.items():
-        print(
-            f"! the open question {name!r} is not marked yet for {count} of {len(graded)}: their "
-            f"totals lack its points. Write them into {args.grades}/by_hand.csv, run grade again, "
-            "then lms"
-        )
-    if again:
-        print("! not graded, and left out here (run grade again):", ", ".join(again))
-    if unread:
-        print("! cannot be read, and left out here (ask for the file):", ", ".join(unread))
-    empty, unused = gradebook.fill_lms(
-        args.roster, results, args.out, system=args.system, column=args.column, key=args.key
-    )
-    print(f"wrote {args.out}")
-    if empty:
-        print("no submission graded:", ", ".join(empty))
-    if unused:
-        print("! graded, but not in the roster:", ", ".join(unused))
-    return int(bool(unused or waiting or again or unread))
-
-
-def _wrote(row: dict[str, Any], question: str) -> bool:
-    """True if this student has answered this question."""
-    nothing = (f"not answered: {question}", f"missing cell: {question}")
-    return not set(nothing) & set(row["notes"].split("; ")) and row["memory_MB"] > 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:

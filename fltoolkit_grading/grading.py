@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from fltoolkit_grading import fence
-from fltoolkit_grading.looks import suspicious
+from fltoolkit_grading.check_cell import NOT_RUN
 from fltoolkit_grading.master import (
     OWN,
     AssignmentError,
@@ -51,13 +51,11 @@ from fltoolkit_grading.master import (
     text_of,
 )
 from fltoolkit_grading.names import find_submissions, handed_in_as, name_notes, time_of
-from fltoolkit_grading.reading import without_magic
+from fltoolkit_grading.reading import suspicious, without_magic
 
 TIME_UP = "the time was up"
 AGAIN = "not graded, run grade again"  # a status begins so if the student did not cause it
 UNREAD = "not graded, cannot be read"  # and so does this one
-UNFENCED = "graded without a fence"
-_NOT_RUN = re.compile(r"line \d{1,6} was not run: .{0,60}")  # check_cell.py prints this
 PATIENCE = 5  # real time per processor time, for code that sleeps
 START_SECONDS = 300.0  # real time in which a kernel must be ready; the student has no part in it
 
@@ -80,9 +78,7 @@ class Limits(fence.Bounds):
     cell_seconds: float = 20.0  # for one cell
     total_seconds: float = 100.0  # for all answers, and again for all hidden checks
     output: int = 1 << 20  # characters of output kept per cell; the rest is dropped
-    # False, without a fence, is only for notebooks that you have written yourself: they can do what
-    # you can, and only time and memory are limited
-    fenced: bool = True
+    fenced: bool = True  # False only for a master: code of your own, which can do what you can
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -99,14 +95,13 @@ class Limits(fence.Bounds):
 class Grade:
     """One student's row of the gradebook, and the content of the feedback.
 
-    >>> result = Grade("ana", {"double": 2.0, "why": 1.5}, total=3.5)
-    >>> result.total == sum(result.points.values()), result.status
-    (True, 'graded')
+    >>> result = Grade("ana", {"double": 2.0, "why": 1.5}, late=-1.0)
+    >>> result.total, result.status
+    (2.5, 'graded')
     """
 
     student: str
     points: dict[str, float] = field(default_factory=dict)  # by task
-    total: float = 0.0
     status: str = "graded"
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0  # real time
@@ -119,6 +114,16 @@ class Grade:
     saved: float = 0.0  # when the file was last changed, in seconds since 1970
     late: float = 0.0  # points for lateness, 0 or below
     key: str = ""  # a secret hash of submission, master and seed; also the submission's own seed
+
+    @property
+    def total(self) -> float:
+        """All points, without those for lateness; never below 0."""
+        return max(sum(self.points.values()) + self.late, 0.0)
+
+    @property
+    def graded(self) -> bool:
+        """False if there was nothing to grade, or if the machine prevented it."""
+        return not self.status.startswith((AGAIN, UNREAD))
 
 
 def grade(
@@ -152,7 +157,7 @@ def grade(
     out, folder = Path(out), Path(submissions)
     _check_tools(limits.fenced)
     master = master if isinstance(master, Master) else load_master(master)
-    _check_places(folder, out, limits.fenced)
+    _check_places(folder, out)
     found = find_submissions(folder)
     only = set(only)
     if unknown := sorted(only.difference(found)):
@@ -180,13 +185,13 @@ def grade(
     return results
 
 
-def _check_places(folder: Path, out: Path, fenced: bool) -> None:
+def _check_places(folder: Path, out: Path) -> None:
     """Raise AssignmentError if students would see the grades, or if these would be graded."""
     if folder.resolve() in (out.resolve(), *out.resolve().parents):
         raise AssignmentError(
             f"{out} is inside {folder} and would be graded as a student: give an --out outside it"
         )
-    for place in (folder, out) if fenced else ():
+    for place in (folder, out):
         around = {place.resolve(), *place.resolve().parents}
         for seen in fence.always_readable():
             if Path(seen).resolve() in around:
@@ -369,11 +374,10 @@ def grade_one(
                 result.missed[task.id] = [what for (_, what), ok in steps if not ok]
     result.output = _shown(run, points, marks)
     own = [text for name, text in result.output.items() if name.startswith(OWN)]
-    lines = [x for x in "\n".join(own).splitlines() if _NOT_RUN.fullmatch(x) and x.isprintable()]
+    lines = [x for x in "\n".join(own).splitlines() if NOT_RUN.fullmatch(x) and x.isprintable()]
     result.notes += [f"cells of their own: {line.replace(';', ',')}" for line in lines[:5]]
-    result.total = sum(result.points.values())
     result.status, result.memory, result.cpu_seconds = run.status, run.memory, run.cpu_seconds
-    result.notes += run.notes + ([] if limits.fenced else [UNFENCED])
+    result.notes += run.notes
     looks = {k for source in submission.answers.values() for k in suspicious(source)}
     result.notes += [f"worth a look: {kind}" for kind in sorted(looks)]
     result.seconds = round(time.monotonic() - began, 2)
@@ -514,10 +518,7 @@ def _check_tools(fenced: bool) -> None:
     if any(importlib.util.find_spec(name) is None for name in ("nbval", "psutil")):
         raise ImportError('grading needs nbval and psutil: pip install "fltoolkit[grading]"')
     if fenced and (why := fence.missing()):
-        raise OSError(
-            f"{why}. To grade notebooks that you have written yourself, use --no-fence: then "
-            "nothing stops what they do"
-        )
+        raise OSError(why)
     if os.name != "posix":
         raise OSError("grading needs Linux or macOS; in Windows use WSL2")
 

@@ -25,17 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fltoolkit_grading.check_cell import STEP
-from fltoolkit_grading.reading import (
-    has_marker,
-    is_python,
-    names_defined,
-    plain,
-    read_submission,
-    size_of,
-    without_magic,
-    without_markers,
-)
+from fltoolkit_grading.check_cell import NOT_RUN, STEP
+from fltoolkit_grading.reading import names_defined, plain, read_submission, without_magic
 
 NotebookJSON = dict[str, Any]
 MAX_ANSWER = 200_000  # characters
@@ -102,6 +93,11 @@ class Master:
     def ids(self, *kinds: str) -> list[str]:
         """The ids of the cells of these kinds, in order."""
         return [cell["id"] for cell in self.cells if kind_of(cell) in kinds]
+
+    @property
+    def points(self) -> float:
+        """The points of all tasks together."""
+        return sum(task.points for task in self.tasks)
 
     @property
     def tasks(self) -> list[Exercise]:
@@ -392,7 +388,7 @@ def assemble(
         elif kind == "answer":
             source = source if answers is None else answers.get(name, "")
             cells, own = cells + own, []
-            cells.append(_cell(name, without_markers(source)))
+            cells.append(_cell(name, source))
         else:
             source = _with_numbers(source, numbers)
             cells.append(_cell(name, f"{CHECK_CELL}.open_check({source!r}, {name!r})"))
@@ -429,54 +425,47 @@ def collect(master: Master, notebook: NotebookJSON | None, problem: str = "") ->
     """
     if notebook is None:
         return Submission(problem=problem)
-    metadata = notebook.get("metadata")
-    made = metadata.get("fltoolkit") if isinstance(metadata, dict) else None
-    numbers = made.get("numbers") if isinstance(made, dict) else None
+    made = notebook.get("metadata")
+    made = made.get("fltoolkit") if isinstance(made, dict) else None
+    made = made if isinstance(made, dict) else {}
+    numbers, checks = made.get("numbers"), made.get("checks")
     if type(numbers) is not int or not 0 <= numbers < MAX_NUMBERS:
         numbers = None
     released = release(master, numbers=numbers)
     wanted = {cell["id"]: cell for cell in released["cells"] if kind_of(cell)}
     cells = [c for c in notebook["cells"] if isinstance(c, dict)]
     found = _released(cells, wanted)
-    of = str(made.get("assignment", master.name)) if isinstance(made, dict) else master.name
-    if not found and of != master.name:
-        return Submission(problem=f"another assignment: {of!r:.60}, not {master.name!r}")
     if not found:
+        if (of := str(made.get("assignment", master.name))) != master.name:
+            return Submission(problem=f"another assignment: {of!r:.60}, not {master.name!r}")
         return Submission(problem="it has lost the ids of all cells: ask for the file again")
-    checks = made.get("checks") if isinstance(made, dict) else None
     counts = Counter(map(_id, cells))
     notes = [f"duplicate id: {name}" for name in wanted if counts[name] > 1]
-    notes += [
-        f"a split answer? Code in a second cell after {name} is not run"
-        for name in _split_answers(cells, found, master.ids("answer"))
-    ]
     answers, above = {}, SET_UP
     for name, ours in wanted.items():
-        above = "" if kind_of(ours) == "answer" else above
-        given = found.get(name)
+        kind, given = kind_of(ours), found.get(name)
+        above = "" if kind == "answer" else above
         if given is None or given.get("cell_type") != ours["cell_type"]:
             notes.append(f"missing cell: {name}")
             continue
-        as_released = isinstance(checks, dict) and checks.get(name) == _digest(given)
-        notes += (
-            note + above * note.startswith("edited check")
-            for note in _notes_on(name, ours, given, as_released)
-        )
-        if kind_of(ours) in ("answer", "question"):
-            text = text_of(given)
-            answers[name] = text if len(text) <= MAX_ANSWER else ""
-    known = {id(cell) for cell in found.values()}
-    own = [cell for cell in cells if id(cell) not in known and _id(cell) not in wanted]
-    ours = {text_of(cell) for cell in released["cells"]}
-    extra = [text_of(cell) for cell in own if cell.get("cell_type") == "code"]
-    if extra := [text for text in extra if text.strip() and text not in ours]:
+        text = text_of(given)
+        same = text.strip() == text_of(ours).strip()
+        if kind in ("hidden", "check"):  # it may have changed since this file was released
+            as_released = isinstance(checks, dict) and checks.get(name) == _digest(given)
+            notes += [] if same or as_released else [f"edited check, put back: {name}{above}"]
+            continue
+        if same:
+            notes.append(f"not answered: {name}")
+        if len(text) > MAX_ANSWER:
+            notes.append(f"answer too long, not run: {name}")
+        answers[name] = text if len(text) <= MAX_ANSWER else ""
+    known, ours = {id(cell) for cell in found.values()}, {*map(text_of, released["cells"])}
+    extra = [c for c in cells if id(c) not in known and _id(c) not in wanted]
+    texts = [text_of(cell) for cell in extra if cell.get("cell_type") == "code"]
+    if texts := [text for text in texts if text.strip() and text not in ours]:
         notes.append("cells of their own: only imports, functions, classes, constants are run")
-        if sum(map(len, extra)) <= MAX_ANSWER:
-            answers |= {f"{OWN} {n}": text for n, text in enumerate(extra[:100], 1)}
-    if not is_python(metadata):
-        notes.append("wrong kernel in the file: run with Python all the same")
-    if (size := size_of([c.get("outputs") for c in cells])) > 5_000_000:
-        notes.append(f"{size / 1e6:.0f} MB of saved output, dropped")
+        if sum(map(len, texts)) <= MAX_ANSWER:
+            answers |= {f"{OWN} {n}": text for n, text in enumerate(texts[:100], 1)}
     return Submission(answers, notes, numbers=numbers)
 
 
@@ -502,58 +491,13 @@ def _released(cells: list[dict[str, Any]], wanted: Container[str]) -> dict[str, 
     return found
 
 
-def _split_answers(
-    cells: list[dict[str, Any]], found: dict[str, dict[str, Any]], answers: Container[str]
-) -> list[str]:
-    """Answers below which code stands in cells of the student's own."""
-    names = {id(cell): name for name, cell in found.items()}
-    split, last = [], ""  # last is the released cell above
-    for cell in cells:
-        name, code = names.get(id(cell), ""), cell.get("cell_type") == "code"
-        copied = _grade_id(cell)  # JupyterLab copies it when it splits a cell
-        above = copied if copied in found else last
-        if code and not name and above in answers and text_of(cell).strip():
-            split.append(above)
-        last = name or (last if code else "")
-    return list(dict.fromkeys(split))
-
-
-def _notes_on(
-    name: str, ours: dict[str, Any], given: dict[str, Any], as_released: bool
-) -> Iterator[str]:
-    """What is unusual about a cell that was found; ``ours`` is the one that is released now.
-
-    It may have changed since the file was released: then ``as_released`` is True.
-    """
-    text, kind = text_of(given), kind_of(ours)
-    same = text.strip() == text_of(ours).strip()
-    if kind in ("hidden", "check"):
-        if not same and not as_released:
-            yield f"edited check, put back: {name}"
-        elif kind == "hidden" and given.get("outputs"):
-            yield f"outputs made up: {name}"
-        return
-    if len(text) > MAX_ANSWER:
-        yield f"answer too long, not run: {name}"
-        text = ""
-    if same:
-        yield f"not answered: {name}"
-    about = given.get("metadata")
-    tags = about.get("tags") if isinstance(about, dict) else None
-    skips = ("raises-exception", "skip-execution")
-    if has_marker(text) or any(
-        str(tag).startswith("nbval-") or tag in skips
-        for tag in (tags if isinstance(tags, list) else [])
-    ):
-        yield f"markers removed: {name}"
-
-
 def check_notebook(path: str | Path) -> list[str]:
     """Run a student's notebook on this machine as the grader will, and list what is missing.
 
     Only the released cells are run, each for two minutes at most, in the released order; and of
-    cells that the student has added, what they define. Hidden checks are not known here.
-    Returns a list of sentences; it is empty if no problem was found.
+    cells that the student has added, what they define: every other line of theirs that defines
+    something or is a command of IPython's is named. Hidden checks are not known here. Returns a
+    list of sentences; it is empty if no problem was found.
     """
     notebook, problem = read_submission(Path(path))
     if notebook is None:
@@ -566,71 +510,48 @@ def check_notebook(path: str | Path) -> list[str]:
         from nbclient import NotebookClient
     except ImportError as error:
         raise ImportError("checking a notebook needs: pip install nbclient nbformat") from error
-    cells = [c for c in notebook["cells"] if isinstance(c, dict) and c.get("cell_type") in _TYPES]
-    lost = not any(map(_id, cells))  # Colab saves an older format: then all cells are run
-    cells = [  # Jupyter saves a text as a list of lines
-        {**c, "source": text_of(c), "id": _id(c) or _grade_id(c) or f"cell {n}"}
-        for n, c in enumerate(cells)
+    cells = [cell for cell in notebook["cells"] if isinstance(cell, dict)]
+    found, counts = _released(cells, about["cells"]), Counter(map(_id, cells))
+    digests = about["checks"] if isinstance(about.get("checks"), dict) else {}
+    problems, place = [], 0
+    run: list[dict[str, Any]] = []
+    for name in about["cells"]:
+        if (cell := found.get(name)) is None:
+            problems.append(f"cell {name!r} is missing: take it from the release")
+            continue
+        kind, text = kind_of(cell), text_of(cell)
+        if counts[name] > 1:
+            problems.append(f"two cells have the id {name!r}: delete the copy")
+        if digests.get(name, _digest(cell)) != _digest(cell):
+            problems.append(
+                f"cell {name!r} was changed, and is graded as it was released: put what you have "
+                "added, such as an import, into an answer"
+            )
+        if kind == "question" and "*Your answer here.*" in text:
+            problems.append(f"question {name!r} is not answered yet")
+        if STUB in text and "NotImplementedError" in text:
+            problems.append(f"answer {name!r} is not written yet")
+        if cell.get("cell_type") == "code":
+            place = place or len(run) * (kind == "answer")  # of the first answer
+            run.append(_cell(name, text))
+    known = {id(cell) for cell in found.values()}
+    own = [c for c in cells if c.get("cell_type") == "code" and id(c) not in known]
+    begin = f"{CHECK_CELL}.begin(globals(), [])\n{CHECK_CELL}.define"
+    run[place:place] = [
+        _cell(f"{OWN} {n}", f"{begin}({text_of(cell)!r})") for n, cell in enumerate(own, 1)
     ]
-    wanted = [_id(cell) for cell in cells] if lost else about["cells"]
-    kept = [cell for cell in cells if _id(cell) in wanted]
-    own = [text_of(c) for c in cells if c["cell_type"] == "code" and c not in kept]
-    begin = f"{CHECK_CELL}.begin(globals(), [])"
-    define = [
-        _cell(f"{OWN} {n}", f"{begin}\n{CHECK_CELL}.define({text!r})")
-        for n, text in enumerate(own, 1)
-    ]
-    place = next((n for n, cell in enumerate(kept) if kind_of(cell) == "answer"), 0)
-    run = [*kept[:place], *define, *kept[place:]]
-    run = nbformat.from_dict({**notebook, "nbformat_minor": 5, "cells": copy.deepcopy(run)})
-    client = NotebookClient(run, timeout=120, allow_errors=True, kernel_name="python3")
+    book = nbformat.from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": run})
+    client = NotebookClient(book, timeout=120, allow_errors=True, kernel_name="python3")
     client.execute(stderr=subprocess.DEVNULL)  # its kernel warns of what does not concern anybody
-    problems = [problem for cell in run.cells for problem in _stopped(cell)]
-    digests = about.get("checks")
-    changed = [
-        f"cell {_id(c)!r} was changed, and is graded as it was released: put what you have added, "
-        "such as an import, into an answer"
-        for c in kept
-        if isinstance(digests, dict) and digests.get(_id(c), _digest(c)) != _digest(c)
-    ]
-    return [*_misplaced(cells, wanted, kept), *changed, *problems]
-
-
-_TYPES = ("code", "markdown", "raw")
-
-
-def _misplaced(
-    cells: list[dict[str, Any]], wanted: list[str], kept: list[dict[str, Any]]
-) -> Iterator[str]:
-    """Cells of the release that are missing or copied, and code that will not run."""
-    names = Counter(map(_id, cells))
-    for name in wanted:
-        if name not in names:
-            yield f"cell {name!r} is missing: take it from the release"
-    for name, count in names.items():
-        if count > 1:
-            yield f"two cells have the id {name!r}: delete the copy"
-    answers = [cell["id"] for cell in kept if kind_of(cell) == "answer"]
-    for name in _split_answers(cells, {c["id"]: c for c in kept}, answers):
-        yield (
-            f"is answer {name!r} split? Code in a second cell after it will not run: join the two "
-            "cells"
-        )
-
-
-def _stopped(cell: Any) -> Iterator[str]:
-    """What the student still has to do in a cell that was run."""
-    name, source = cell.id, text_of(cell)
-    if kind_of(cell) == "question" and "*Your answer here.*" in source:
-        yield f"question {name!r} is not answered yet"
-    if cell.cell_type != "code":
-        return
-    if STUB in source and "NotImplementedError" in source:
-        yield f"answer {name!r} is not written yet"
-    for out in cell.outputs:
-        if out.output_type == "error" and out.ename != "NotImplementedError":
-            yield f"cell {name!r} stops with {out.ename}: {out.evalue[:200]}"
-        elif out.get("name") == "stdout" and kind_of(cell) == "check":
-            for line in out.text.splitlines():
-                if ": not " in line:
-                    yield f"cell {name!r} prints: {line}"
+    for cell in book.cells:
+        mine = cell.id.startswith(OWN)
+        check = not mine and kind_of(found[cell.id]) == "check"
+        for out in cell.outputs:
+            if out.output_type == "error" and out.ename != "NotImplementedError":
+                problems.append(f"cell {cell.id!r} stops with {out.ename}: {out.evalue[:200]}")
+            for line in out.text.splitlines() if out.get("name") == "stdout" else ():
+                if mine and NOT_RUN.fullmatch(line):
+                    problems.append(f"{cell.id}: {line} (put it into an answer that needs it)")
+                elif check and ": not " in line:
+                    problems.append(f"cell {cell.id!r} prints: {line}")
+    return problems

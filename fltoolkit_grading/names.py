@@ -1,4 +1,4 @@
-"""Finds the student of each file, and the line of the roster for each student.
+"""Finds the student of each file, and the student of each line of a table.
 
 No student gets another student's name: names that only look alike are never treated as equal.
 """
@@ -8,14 +8,13 @@ import hashlib
 import os
 import re
 import unicodedata
-from collections.abc import Container, Iterable, Mapping
-from functools import cache
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from fltoolkit_grading.master import AssignmentError
 
-Key = TypeVar("Key")  # what names belong to: a student, or a line of the roster
 _NOTEBOOK = re.compile(r"\.ipynb(\.\w+)?$", re.IGNORECASE)  # browsers append .txt or .json
 _ARCHIVE = re.compile(r"\.zip$", re.IGNORECASE)
 _MOODLE = re.compile(r"([^/]{1,150}?)_(\d{1,12})_assignsubmission_(?:file|onlinetext)(?:_.*)?$")
@@ -31,52 +30,57 @@ def find_submissions(folder: str | Path) -> dict[str, Path]:
     NAME_1234. Of several of one student the last notebook counts, or else a file before Moodle's
     online text; of several notebooks in a folder the newest; with a note. A zip stands for the
     newest notebook in it. No student who handed in is left out: a folder with no notebook or a
-    picture is listed too, and gets a status that says why it cannot be read. If two files could
-    have the same name, a notebook has priority, then a name that needs no change. If two names
-    differ only in case or in letters that look alike, both get an addition.
+    picture is listed too, and gets a status that says why it cannot be read. Names that differ only
+    in case or style, or in what the name of a file cannot hold, all get an addition.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
-    >>> for name in ("ana.ipynb", "Ben.ipynb", "carla.zip"):
+    >>> for name in ("ana.ipynb", "Ben.ipynb", "carla.zip", "dan.ipynb", "DAN.pdf"):
     ...     _ = (folder / name).write_text("")
     >>> list(find_submissions(folder))
-    ['Ben', 'ana', 'carla']
+    ['Ben', 'DAN~ad3b', 'ana', 'carla', 'dan~dfa2']
     """
     folder = Path(folder)
     if not folder.is_dir():
         zipped = ": it is a file, unpack it first and give the folder" if folder.is_file() else ""
         raise AssignmentError(f"{folder}: no such folder of submissions{zipped}")
-    handed_in: list[tuple[bool, bool, str, Path]] = []
-    best: dict[str, tuple[Any, Path]] = {}  # of each student that a platform names: rank, path
-    for path in folder.iterdir():
-        if path.name.startswith(_DROPPINGS):
+    handed_in: list[tuple[str, str, Path]] = []  # the name, what stands in the folder, the file
+    best: dict[str, tuple[Any, str, Path]] = {}  # of each student that a platform names: rank first
+    for path in sorted(folder.iterdir()):
+        entry, name = path.name, _name_of(path)
+        if entry.startswith(_DROPPINGS):
             continue
-        name = unicodedata.normalize("NFC", path.name)  # a Mac writes ë as two characters
-        notebook = _NOTEBOOK.search(name)
+        readable = _NOTEBOOK.search(entry) is not None
         if path.is_dir() and not path.is_symlink():
             inside = _notebooks_in(path) or _notebooks_in(path, _ARCHIVE)
-            other = not inside
-            path = path if other else max(inside, key=time_of)
-        else:
-            other = notebook is None
-            name = name[: notebook.start()] if notebook else Path(name).stem
+            readable, path = bool(inside), max(inside, key=time_of, default=path)
         if found := platform(name):
             who = "_".join(found[1:3])
-            rank = (not other, "_assignsubmission_online" not in name, found[3], time_of(path))
-            best[who] = max(best.get(who, (rank, path)), (rank, path))
+            rank = (readable, "_assignsubmission_online" not in name, found[3], time_of(path))
+            best[who] = max(best.get(who, (rank, entry, path)), (rank, entry, path))
         else:
-            handed_in.append((other, _safe(name) != name, name, path))
-    handed_in += [(not rank[0], False, who, path) for who, (rank, path) in best.items()]
+            handed_in.append((name, entry, path))
+    handed_in += [(who, entry, path) for who, (_, entry, path) in best.items()]
     if not handed_in:
         raise AssignmentError(f"{folder}: no submissions; expected NAME.ipynb or NAME/*.ipynb")
-    alike = look_alikes(name for other, changed, name, _ in handed_in if not other and not changed)
-    taken: dict[str, Path] = {}
-    for other, changed, name, path in sorted(handed_in):
-        if not other and not changed and alike[name]:
-            mark = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:4]
-            name = f"{name}~{mark}"  # does not depend on what others hand in later
-        taken[_unique(_safe(name), taken)] = path
-    return dict(sorted(taken.items()))
+    alike = Counter(_shape(name) for name, _, _ in handed_in)
+    students: dict[str, Path] = {}
+    for name, entry, path in handed_in:
+        student = _safe(name)
+        if alike[_shape(name)] > 1:  # the mark does not depend on what others hand in later
+            student += "~" + hashlib.sha256(os.fsencode(entry)).hexdigest()[:4]
+        while student in students:
+            student += "+"
+        students[student] = path
+    return dict(sorted(students.items()))
+
+
+def _name_of(path: Path) -> str:
+    """The name that a student or the LMS gave to a file, or to the folder around it."""
+    name = unicodedata.normalize("NFC", path.name)  # a Mac writes ë as two characters
+    if found := _NOTEBOOK.search(name):
+        return name[: found.start()]
+    return name if path.is_dir() else Path(name).stem
 
 
 def _notebooks_in(
@@ -122,106 +126,42 @@ def platform(name: str) -> tuple[str, str, str, int] | None:
     return ("canvas", found[1], found[2], int(found[3])) if found else None
 
 
-def handed_in_as(folder: str | Path, path: Path) -> str:
+def handed_in_as(folder: Path, path: Path) -> str:
     """The name that a student or the LMS gave to the file, or to the folder around it."""
-    name = unicodedata.normalize("NFC", path.relative_to(folder).parts[0])
-    found = _NOTEBOOK.search(name)
-    return name[: found.start()] if found else name
+    return _name_of(folder / path.relative_to(folder).parts[0])
 
 
 def name_notes(folder: str | Path, found: Mapping[str, Path]) -> dict[str, list[str]]:
     """What the instructor should know about each name; ``found`` is from `find_submissions`."""
     folder = Path(folder)
-    names = {student: handed_in_as(folder, path) for student, path in found.items()}
-    same, nearly = look_alikes(names.values()), look_alikes(names.values(), nearly=True)
-    made = {path.name: platform(path.name) for path in folder.iterdir()}
+    made = {path.name: platform(_name_of(path)) or ("",) for path in folder.iterdir()}
+    entries = {who: folder / path.relative_to(folder).parts[0] for who, path in found.items()}
+    shapes = {who: _shape(_name_of(entry)) for who, entry in entries.items()}
     notes: dict[str, list[str]] = {}
-    for student, name in names.items():
-        notes[student] = []
-        entry = folder / found[student].relative_to(folder).parts[0]
-        if entry.is_dir() and found[student] != entry and len(_notebooks_in(entry)) > 1:
-            notes[student].append(f"several notebooks: graded the newest, {found[student].name!r}")
-        own = made[entry.name] or ("",)
-        same_person = sorted(n for n, of in made.items() if of and of[:3] == own[:3])
-        if len(same_person) > 1:
-            left = ", ".join(repr(name) for name in same_person if name != entry.name)
-            count = f"{len(same_person)} files from {own[0].title()}"
-            notes[student].append(f"{count}: graded {entry.name!r}, and not {left}")
-        if name != student:
-            notes[student].append(f"handed in as {entry.name!r}")
-        for other in same[name]:
-            notes[student].append(f"the name looks the same as {other!r}: ask who handed it in")
-        for other in sorted({*nearly[name]} - {*same[name]}):
-            notes[student].append(f"worth a look: the name looks nearly the same as {other!r}")
+    for student, entry in entries.items():
+        told, own = notes.setdefault(student, []), made[entry.name]
+        if found[student] != entry and len(_notebooks_in(entry)) > 1:
+            told.append(f"several notebooks: graded the newest, {found[student].name!r}")
+        others = sorted(name for name, of in made.items() if of[:3] == own[:3] and any(of))
+        if len(others) > 1:
+            left = ", ".join(repr(name) for name in others if name != entry.name)
+            count = f"{len(others)} files from {own[0].title()}"
+            told.append(f"{count}: graded {entry.name!r}, and not {left}")
+        if _name_of(entry) != student:
+            told.append(f"handed in as {entry.name!r}")
+        for other, shape in shapes.items():
+            if shape == shapes[student] and other != student:
+                name = entries[other].name
+                told.append(f"the name looks the same as {name!r}: ask who handed it in")
     return notes
 
 
-def look_alikes(names: Iterable[str], *, nearly: bool = False) -> dict[str, list[str]]:
-    """For each name the other names that look the same on a screen, or differ in case only.
-
-    Unicode's list of confusable characters (UTS 39) says which letters look the same; small
-    capitals are added, and characters without ink are left out. ``nearly`` also takes names as
-    equal that differ in accents, or in rn and m, or in vv and w. Two people may have such names.
-    Needs the package confusable-homoglyphs.
-
-    >>> look_alikes(["Iana", "lana", "b0b", "Bob", "Ian", "Lan"])
-    {'Iana': ['lana'], 'lana': ['Iana'], 'b0b': ['Bob'], 'Bob': ['b0b'], 'Ian': [], 'Lan': []}
-    >>> look_alikes(["Kern", "Kem"]), look_alikes(["Kern", "Kem"], nearly=True)
-    ({'Kern': [], 'Kem': []}, {'Kern': ['Kem'], 'Kem': ['Kern']})
-    """
-    names = list(dict.fromkeys(names))
-    groups: dict[tuple[int, str], set[str]] = {}
-    for name in names:
-        for number, shape in enumerate(_shapes(name, nearly)):
-            groups.setdefault((number, shape), set()).add(name)
-    found: dict[str, set[str]] = {name: set() for name in names}
-    for group in groups.values():
-        for name in group:
-            found[name] |= group - {name}
-    return {name: sorted(others) for name, others in found.items()}
-
-
-def _shapes(name: str, nearly: bool) -> tuple[str, str]:
-    """Two forms of a name; names that look alike share one of them.
-
-    Upper and lower case are equal in the first form only. I, l and 1 are equal in the second form
-    only, so Ian and Lan are different names.
-    """
-    classes, text = _classes(), ""
-    for c in unicodedata.normalize("NFKD", name).strip():
-        mark = unicodedata.category(c).startswith("M")  # an accent, or a mark without ink
-        inked = unicodedata.combining(c) and not nearly if mark else c not in _BLANK
-        if inked and c.isprintable():
-            text += c
-    exact = "".join(classes.get(c, c) for c in text)
-    folded = "".join(c if like == "1" else like for c, like in zip(text, exact, strict=True))
-    folded = "".join(classes.get(c, c) for c in folded.lower()).replace("0", "o")
-    if nearly:
-        folded, exact = (x.replace("rn", "m").replace("vv", "w") for x in (folded, exact))
-    return folded, exact
-
-
-@cache
-def _classes() -> dict[str, str]:
-    """For each character that has look-alikes one of them, an ASCII character if there is one."""
-    try:
-        from confusable_homoglyphs.confusables import confusables_data
-    except ImportError as error:
-        raise ImportError('grading needs: pip install "fltoolkit[grading]"') from error
-    found: dict[str, str] = {}
-    groups = [
-        {c for c in (char, *(other["c"] for other in others)) if len(c) == 1}
-        for char, others in confusables_data.items()
-    ]
-    for group in sorted(groups, key=len):  # the largest group of a character is its whole class
-        found |= dict.fromkeys(group, min(map(_small_capital, group), default=""))
-    return found
-
-
-def _small_capital(char: str) -> str:
-    """The lower-case letter of a small capital, and any other character as it is."""
-    before, _, letter = unicodedata.name(char, "").partition("LETTER SMALL CAPITAL ")
-    return letter.lower() if before == "LATIN " and len(letter) == 1 else char
+def _shape(name: str) -> str:
+    """The same for names that differ only in case, in style, or in characters without ink."""
+    name = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    inked = [c for c in name if c.isprintable() and c not in _BLANK]
+    inked = [c for c in inked if unicodedata.category(c)[0] != "M" or unicodedata.combining(c)]
+    return _safe("".join(inked))
 
 
 def _safe(name: str) -> str:
@@ -230,67 +170,73 @@ def _safe(name: str) -> str:
     return name.encode()[:200].decode(errors="ignore")
 
 
-def _unique(name: str, taken: Iterable[str]) -> str:
-    """The name; with a number if the name is taken."""
-    lower = {_shapes(other, nearly=False)[0] for other in taken}
-    names = [name, *(f"{name}_{number}" for number in range(2, 1000))]
-    return next(n for n in names if _shapes(n, nearly=False)[0] not in lower)
+# ---------------------------------------------------------------------------------- tables
 
-
-# ------------------------------------------------------------------------------- the roster
-
+COLUMNS = (  # what may name a student in a table of the instructor's, of Canvas or of Moodle
+    *("student", "SIS Login ID", "SIS User ID", "ID", "Student"),
+    *("Email address", "Username", "ID number", "Identifier", "Full name"),
+)
 _GERMAN = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
 
 
-def _forms(name: str) -> list[str]:
-    """Ways to write a name: the exact one comes first, the loosest one last."""
-    name = unicodedata.normalize("NFC", name).strip()
-    low = re.sub(r"[\s_]+", " ", name.casefold()).strip()
-    copy = re.sub(r" ?\(\d{1,3}\)$", "", low)  # a browser's second download: kim (1)
-    forms = [name, low, copy]
-    for text in (low, copy):
-        plain = "".join(
-            c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)
-        )
-        forms += [text.translate(_GERMAN), plain]
-    return list(dict.fromkeys(forms))
+def names_in(line: Mapping[str, str]) -> list[str]:
+    """The names and numbers of a student in a line of a table; the one to show comes first."""
+    names = [(line.get(column) or "").strip() for column in COLUMNS]
+    names += [name.split("@")[0] for name in names]
+    last = line.get("Last name") or line.get("Surname")
+    names += [f"{line['First name']} {last}"] if line.get("First name") and last else []
+    return [name for name in names if name]
 
 
-def _by_form(
-    named: Mapping[Key, list[str]], taken: Container[Key], level: int
-) -> dict[str, set[Key]]:
-    """For each way to write a name, up to this looseness, the keys that have it."""
-    found: dict[str, set[Key]] = {}
-    for key, names in named.items():
-        if key not in taken:
-            for form in {form for name in names if name for form in _forms(name)[: level + 1]}:
-                found.setdefault(form, set()).add(key)
+def whose(
+    where: str, lines: Sequence[Mapping[str, str]], handed: Mapping[str, str]
+) -> dict[int, str]:
+    """The student of each line, by the line's number; ``handed`` has the name of each one's file.
+
+    A line is found by the student's own name, then by the number that the LMS gave, then by any
+    other name: exact names first, then those in another case, then looser forms. A line that fits
+    several students is given to none of them. Raises ValueError if one student fits several lines.
+
+    >>> lines = [{"Full name": "Ana Lima"}, {"SIS Login ID": "ben"}, {"ID": "77"}]
+    >>> whose("a.csv", lines, {"ana_lima": "ana_lima", "ben": "ben", "cy_77": "cy_77_12_a"})
+    {2: 'cy_77', 1: 'ben', 0: 'ana_lima'}
+    """
+    made = {who: platform(file) for who, file in handed.items()}
+    ids = {found[2]: who for who, found in made.items() if found}
+    numbers = [(line.get("ID") or line.get("Identifier") or "").split()[-1:] for line in lines]
+    found = {n: line["student"] for n, line in enumerate(lines) if line.get("student") in handed}
+    found |= {n: ids[each[0]] for n, each in enumerate(numbers) if each and each[0] in ids}
+    theirs = {
+        who: [who, of[1] if (of := made[who]) else file]
+        for who, file in handed.items()
+        if who not in found.values()
+    }
+    named = {n: names_in(line) for n, line in enumerate(lines)}
+    fits: dict[str, list[int]] = {}
+    for looseness in range(3):
+        free = {n: _forms(names, looseness) for n, names in named.items() if n not in found}
+        mine = {w: _forms(n, looseness) for w, n in theirs.items() if w not in found.values()}
+        fits = {who: [n for n in free if free[n] & forms] for who, forms in mine.items()}
+        wanted = Counter(n for some in fits.values() for n in some)
+        found |= {some[0]: w for w, some in fits.items() if len(some) == 1 == wanted[some[0]]}
+    for who, some in fits.items():
+        if len(some) > 1:
+            first, second = (named[n][0] for n in some[:2])
+            raise ValueError(
+                f"{where}: {first!r} and {second!r} both fit the submission {who!r}; name the "
+                "file after the whole name, and grade again"
+            )
     return found
 
 
-def match(
-    lines: Mapping[int, list[str]], handed: Mapping[str, list[str]]
-) -> tuple[dict[str, int], dict[str, set[int]]]:
-    """The line of the roster for each submission; ``lines`` and ``handed`` give possible names.
-
-    Exact names are tried first, then looser forms. A line that fits several submissions is given to
-    none of them. The second result holds the submissions that fit several lines, and these lines.
-
-    >>> match({1: ["Ana Lima"], 2: ["Ben"]}, {"ana_lima": ["ana_lima"], "ben": ["ben"]})
-    ({'ana_lima': 1, 'ben': 2}, {})
-    """
-    pairs: dict[str, set[int]] = {}
-    found: dict[str, int] = {}
-    everybody = [name for names in (*lines.values(), *handed.values()) for name in names]
-    most = max((len(_forms(name)) for name in everybody), default=0)
-    for level in range(most):
-        here, there = _by_form(lines, found.values(), level), _by_form(handed, found, level)
-        pairs = {}
-        for form, students in there.items():
-            for student in students:
-                pairs.setdefault(student, set()).update(here.get(form, ()))
-        wanted = [number for numbers in pairs.values() for number in numbers]
-        for student, numbers in pairs.items():
-            if len(numbers) == 1 and wanted.count(number := next(iter(numbers))) == 1:
-                found[student] = number
-    return found, {who: rows for who, rows in pairs.items() if len(rows) > 1}
+def _forms(names: Sequence[str], looseness: int) -> set[str]:
+    """Ways to write these names: as they are, in another case, or without what files lose."""
+    forms = {unicodedata.normalize("NFC", name).strip() for name in names}
+    if looseness > 0:
+        forms = {re.sub(r"[\s_]+", " ", form.casefold()).strip() for form in forms}
+    if looseness > 1:
+        forms |= {re.sub(r" ?\(\d{1,3}\)$", "", form) for form in forms}  # a browser's kim (1)
+        forms |= {form.translate(_GERMAN) for form in forms}
+        marked = {unicodedata.normalize("NFKD", form) for form in forms}
+        forms |= {"".join(c for c in form if not unicodedata.combining(c)) for form in marked}
+    return forms

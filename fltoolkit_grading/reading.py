@@ -10,6 +10,7 @@ import io
 import json
 import re
 import stat
+import unicodedata
 import zipfile
 import zlib
 from pathlib import Path
@@ -21,7 +22,6 @@ MAX_OBJECTS = 500_000  # objects and lists among them
 MAX_ENTRIES = 10_000  # files in a zip
 _DROPPING = re.compile(r"(^|/)(\.[^/]|__MACOSX)")  # hidden files, and what a Mac adds
 _ZIP = b"PK\x03\x04"
-_MARKERS = ("NBVAL_", "PYTEST_VALIDATE_")
 
 
 def plain(source: Any) -> str:
@@ -93,30 +93,6 @@ def _newest_in_zip(content: bytes) -> bytes:
     return text
 
 
-def is_python(metadata: Any) -> bool:
-    """True if a notebook's metadata name Python as the language; the kernel's name may be any.
-
-    >>> is_python({"kernelspec": {"name": ".venv", "language": "python"}})
-    True
-    """
-    about = metadata if isinstance(metadata, dict) else {}
-    kernel, info = about.get("kernelspec"), about.get("language_info")
-    kernel, info = (x if isinstance(x, dict) else {} for x in (kernel, info))
-    language = kernel.get("language") or info.get("name")
-    if isinstance(language, str):
-        return language.lower() in ("python", "python3", "ipython")
-    name = kernel.get("name", "python")
-    return not isinstance(name, str) or name.lower() not in ("ir", "bash", "deno", "julia")
-
-
-def size_of(value: Any) -> int:
-    """The approximate length of a value as JSON, in characters."""
-    try:
-        return len(json.dumps(value))
-    except (RecursionError, MemoryError):
-        return MAX_BYTES
-
-
 def num_parts(content: bytes) -> int:
     """The approximate number of values in a JSON text, found by counting without parsing."""
     text = content
@@ -127,30 +103,6 @@ def num_parts(content: bytes) -> int:
         return strings
     outside = b" ".join(text.split(b'"')[::2])
     return strings + sum(outside.count(mark) for mark in (b",", b"[", b"{", b":"))
-
-
-def _is_marker(line: str) -> bool:
-    line = line.strip()
-    return line.startswith("#") and line.lstrip("#").strip().startswith(_MARKERS)
-
-
-def has_marker(text: str) -> bool:
-    """True if the text has a comment with a command for nbval; lines are split as nbval does."""
-    return any(map(_is_marker, text.splitlines()))
-
-
-def without_markers(text: str) -> str:
-    """The text without comments that are commands for nbval; nothing else is changed.
-
-    >>> without_markers("x = 1\\n# NBVAL_SKIP\\n")
-    'x = 1\\n# (removed)\\n'
-    """
-    if not has_marker(text):
-        return text
-    lines = text.splitlines(keepends=True)
-    return "".join(
-        "# (removed)" + line[len(line.rstrip()) :] if _is_marker(line) else line for line in lines
-    )
 
 
 def without_magic(source: str) -> str:
@@ -173,3 +125,31 @@ def names_defined(source: str, *, imports: bool = True) -> set[str]:
         return stored
     lines = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Import | ast.ImportFrom)]
     return stored - {(a.asname or a.name).split(".")[0] for line in lines for a in line.names}
+
+
+_LOOKS = {
+    "the end of the process": r"os\s*\.\s*_exit|os\s*\.\s*abort|os\s*\.\s*kill|sys\s*\.\s*exit",
+    "IPython's inside": r"get_ipython|input_transformers|user_ns|\bIn\s*\[|\bOut\s*\[",
+    "built-in functions": r"\bbuiltins\b|__builtins__|\bprint\s*=|sys\s*\.\s*(stdout|displayhook)",
+    "comparison methods": r"__eq__|__ne__|__bool__",
+    "frames and objects of others": r"_getframe|\binspect\b|\bgc\s*\.|sys\s*\.\s*modules|/proc/",
+    "C functions": r"\bctypes\b",
+    "processes": r"\bsubprocess\b|os\s*\.\s*(fork|system|popen|spawn)|multiprocessing",
+    "network": r"\bsocket\b|urllib|requests\b|https?://",
+    "pickle": r"\bpickle\b|\bdill\b|__reduce__",
+}
+
+
+def suspicious(source: str) -> list[str]:
+    """Kinds of suspicious code in an answer, which a person should read; points do not change.
+
+    Python reads a letter of another style, such as one of full width, as the plain letter; so
+    does this function.
+
+    >>> suspicious("import os; os._exit(0)"), suspicious("import os; ｏｓ._𝑒𝑥𝑖𝑡(0)")
+    (['the end of the process'], ['the end of the process'])
+    """
+    # normalizing the whole text would take time with the square of a run of combining marks
+    other = {ord(c): unicodedata.normalize("NFKC", c) for c in {*source} if not c.isascii()}
+    source = source.translate(other)
+    return [kind for kind, pattern in _LOOKS.items() if re.search(pattern, source)]

@@ -457,9 +457,7 @@ _BUSY = "while True:\n    try:\n        while True: pass\n    except BaseExcepti
 
 CASES: dict[str, Case] = {
     "honest": Case(lambda desk: saved(desk.honest()), 11, ("graded",)),
-    "untidy": Case(
-        _untidy, 11, ("graded", "cells of their own", "flood of output", "MB of saved output")
-    ),
+    "untidy": Case(_untidy, 11, ("graded", "cells of their own", "flood of output")),
     "stub": Case(lambda desk: saved(desk.notebook({})), 0, ("not answered: a1-split-step",)),
     "partial": Case(
         _only_task_2_twice,
@@ -470,9 +468,7 @@ CASES: dict[str, Case] = {
             "duplicate id: a1-epoch-bill",
         ),
     ),
-    "edited": Case(
-        _edited, 0, ("edited check", "outputs made up", "markers removed", "wrong kernel")
-    ),
+    "edited": Case(_edited, 0, ("edited check",)),
     # what stops a task
     "endless": Case(
         lambda desk: saved(desk.honest(step="while True:\n    pass")), 5, ("the time was up",)

@@ -23,7 +23,7 @@ from hostile_others import TRIED
 from ordinary import ordinary
 
 from fltoolkit_grading import cli, fence, gradebook, grading
-from fltoolkit_grading.grading import AGAIN, UNFENCED, Grade, Limits, grade
+from fltoolkit_grading.grading import AGAIN, Grade, Limits, grade
 from fltoolkit_grading.kernel import frame
 from fltoolkit_grading.master import _seed_of, load_master
 
@@ -191,15 +191,13 @@ def test_an_ordinary_user_grades_behind_the_same_fence(master, listener):
 def test_everybody_is_in_the_gradebook(batch):
     with open(batch.out / "gradebook.csv", newline="") as file:
         rows = {row["student"]: row for row in csv.DictReader(file)}
-    assert set(rows) == set(CASES)
-    assert rows["honest"]["total"] == "11"
+    assert float(rows["honest"]["total"]) == 11
     assert batch.results["honest"].notes == ["not answered: a1-privacy"]
     assert float(rows["endless"]["a1-step-weights"]) == 0
     assert float(rows["endless"]["a1-epoch-bill-check"]) == 3
     assert rows["honest"]["a1-privacy"] == ""  # nobody has read it yet
-    table = json.loads((batch.out / "gradebook.json").read_text())
-    assert [row["student"] for row in table] == sorted(CASES)
-    assert all(row["maximum"] == 12 for row in table)
+    assert [*rows] == sorted(CASES)
+    assert {row["maximum"] for row in rows.values()} == {"12"}
 
 
 @slow
@@ -411,18 +409,6 @@ def test_a_kernel_that_does_not_start_is_nobodys_fault(master, tmp_path, monkeyp
     assert "not ready after" in result.status
 
 
-@fenced
-def test_nothing_is_graded_where_students_could_read_it(master, tmp_path, monkeypatch):
-    """As when the course's folder is itself a virtual environment."""
-    folder = tmp_path / "in"
-    folder.mkdir()
-    (folder / "ana.ipynb").write_text("")
-    assert fence.missing() == ""  # found out before the change
-    monkeypatch.setattr(fence, "always_readable", lambda: ["/usr", str(tmp_path)])
-    with pytest.raises(ValueError, match="every student's code can read: move it"):
-        grade(folder, master, tmp_path / "out")
-
-
 def test_a_worker_that_ends_is_nobodys_fault(master, tmp_path, monkeypatch):
     path = tmp_path / "ana.ipynb"
     path.write_bytes(saved(Desk(master, tmp_path, 1).honest()))
@@ -443,24 +429,7 @@ def test_without_bubblewrap_the_instructor_learns_what_to_do(master, tmp_path, m
     assert code == 2
     said = capsys.readouterr().err
     assert "sudo apt install" in said
-    assert "--no-fence" in said
     assert not out.exists()
-
-
-@slow
-def test_without_a_fence_every_line_says_so(master, tmp_path, capsys):
-    path = tmp_path / "in" / "ana.ipynb"
-    path.parent.mkdir()
-    path.write_bytes(saved(Desk(master, tmp_path, 1).honest()))
-    out = tmp_path / "out"
-    about = ["--assignment", str(MASTER), "--out", str(out), "--no-fence"]
-    assert cli.main(["grade", str(path.parent), *about]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert any("11 of 11" in line for line in lines)
-    assert all(line.startswith("[no fence] ") for line in lines)
-    assert UNFENCED in (out / "gradebook.csv").read_text()
-    assert UNFENCED in (out / "feedback" / "ana.html").read_text()
-    assert UNFENCED in (out / "summary.html").read_text()
 
 
 @slow
