@@ -1,7 +1,5 @@
 from .card import Card as Card
-from .card import draw_card as draw_card
 from .card import read_card as read_card
-from .card import show_card as show_card
 from .class_board import board as board
 from .class_board import draw_history as draw_history
 from .class_board import read_records as read_records

@@ -9,16 +9,13 @@ import platform
 import statistics
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 import fltoolkit
 from fltoolkit.units import amount
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass
@@ -169,35 +166,3 @@ def about_machine() -> dict[str, str]:
         "fltoolkit": fltoolkit.__version__,
         "machine": f"{platform.system()} {platform.machine()}, {processor}",
     }
-
-
-def draw_card(card: Card, path: Path | None = None) -> "Figure":
-    """The card as a picture, written to a file (PNG or SVG, by its name) if there is a path.
-
-    Write ``draw_card(read_card(Path("card.json")), Path("card.png"))``.
-    """
-    from fltoolkit.plots.style import new_figure
-
-    figure = new_figure(6, 3.4)
-    colour = "#2a7f3f" if card.accepted else "#9a3b26"
-    lines = str(card).split("\n")
-    figure.text(0.05, 0.88, "The megabyte cup", size=10, color="#666666")
-    figure.text(0.05, 0.74, f"{card.nbytes:,} bytes", size=26, weight="bold", color=colour)
-    figure.text(0.05, 0.66, lines[0], size=9, parse_math=False)
-    figure.text(0.05, 0.04, "\n".join(lines[1:]), size=7.5, family="monospace")
-    if path:
-        figure.savefig(path, dpi=150)
-    return figure
-
-
-def show_card(card: Card) -> None:
-    """Show the card as a picture below a notebook's cell, with its numbers as text.
-
-    Write ``show_card(verify(text, track="digits", league="open"))``.
-    """
-    from IPython.display import display
-
-    from fltoolkit.plots.style import picture
-
-    data, metadata = picture(draw_card(card), str(card))
-    display(data, raw=True, metadata=metadata)

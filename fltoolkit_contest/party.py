@@ -46,9 +46,8 @@ class Process:
 
     def __init__(self, about: dict[str, Any], arrays: list[Array]):
         self.roles: dict[str, Any] = {"__name__": "entry"}
-        exec(compile(about["source"], "entry.py", "exec"), self.roles)
-        self.roles_of = about["roles"]
-        given = iter(arrays)
+        self.roles_of, given = about["roles"], iter(arrays)
+        exec(compile(next(given).tobytes(), "entry.py", "exec"), self.roles)
         self.seats = []
         for seat in about["seats"]:
             x, y = (next(given) if seat[what] else None for what in ("x", "y"))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 LARGEST = 1 << 28  # bytes of one message, so that a party cannot fill the verifier's memory
-LARGEST_HEADER = 1 << 22  # bytes: when it is read, JSON takes up to thirty times as many
+LARGEST_HEADER = 1 << 16  # bytes: when it is read, JSON takes up to thirty times as many
 _DTYPES = ("|u1", "|b1", "<i8", "<f4", "<f8")
 
 

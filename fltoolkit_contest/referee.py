@@ -84,7 +84,7 @@ class Play:
         return [self._setup([-1]), *(self._setup(group) for group in self.groups)]
 
     def _setup(self, numbers: list[int]) -> Request:
-        seats, arrays = [], []
+        seats, arrays = [], [np.frombuffer(self.entry.source.encode(), np.uint8)]
         for number in numbers:
             x, y = (None, self.drawn.server) if number < 0 else self.drawn.owners[number]
             given = {"x": x, "y": y}
@@ -93,8 +93,7 @@ class Play:
             about = {"number": number, "num_owners": self.wire.num_owners, "seed": self.seed}
             seats.append({**about, **task, **seat})
             arrays += [_plain(value) for value in given.values() if value is not None]
-        setup = {"source": self.entry.source, "roles": ROLES[self.league], "seats": seats}
-        return setup, arrays
+        return {"roles": ROLES[self.league], "seats": seats}, arrays
 
     def exchanges(self, hosts: Any) -> Iterator[Wire]:
         """Carry messages until the server ends, and yield the wire after each exchange."""

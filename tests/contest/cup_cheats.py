@@ -3,12 +3,7 @@
 # Each probe runs inside a party and leaves FOUND = True if it has found what it must not have.
 # Outside the fence, in the test's own process, OUTSIDE of them find it: so they can.
 PROBES = {
-    "the data set in a package": """
-import importlib, sys
-if "sklearn.datasets" in sys.modules or importlib.util.find_spec("sklearn"):
-    FOUND = True
-""",
-    "the data set as a file": """
+    "the data set, ours or that of a package": """
 import glob, pathlib, sys, fltoolkit
 file = pathlib.Path(fltoolkit.__file__).parent / "data" / "digits.npz"
 FOUND = bool(file.read_bytes() or glob.glob(
@@ -27,7 +22,7 @@ FOUND = True
 """,
     "pretrained models in packages": """
 from importlib.util import find_spec
-FOUND = any(find_spec(name) for name in ("torchvision", "transformers", "scipy", "matplotlib"))
+FOUND = any(map(find_spec, ("torchvision", "transformers", "sklearn", "scipy", "matplotlib")))
 """,
     "the environment": """
 import os
@@ -73,11 +68,6 @@ import fltoolkit_contest.pipes as pipes
 open(pipes.__file__, "a").close()
 FOUND = True
 """,
-    "a package, added for others": """
-import numpy, pathlib
-pathlib.Path(numpy.__file__).parents[1].joinpath("cup_gift.py").touch()
-FOUND = True
-""",
     "the seed of the draw": """
 import numpy as np
 rng = np.random.default_rng([ME.seed, 0])
@@ -91,8 +81,7 @@ FOUND = {*vars(ME)} != given or len(ME.x) != len(ME.y)
 }
 INSIDE_ONLY = {  # what no process has, also outside: the draw's seed, a fuller seat; writes outside
     *("the seed of the draw", "other samples in the seat", "a neighbour's memory"),
-    *("pretrained models in packages", "the package, changed for others"),
-    *("a package, added for others", "the verifier's memory"),
+    *("pretrained models in packages", "the package, changed for others", "the verifier's memory"),
 }
 PROBING = """
 import json

@@ -22,6 +22,8 @@ from fltoolkit_contest.tracks import CONTEXT, TRACKS, places_of
 
 FENCED = pytest.mark.skipif(sys.platform != "linux", reason="the fence needs Linux")
 SHARED = f"cup-{os.getpid()}"
+RECORDS = Path(__file__).parents[2] / "cup" / "records"
+LONGEST = (RECORDS / "shakespeare" / "folded" / "entry.py").read_text("utf-8")
 
 
 def rehearsed(text, league="open"):
@@ -71,16 +73,10 @@ def test_neither_kind_nor_number_of_the_sender_arrives():
     assert rehearsed(text)[-1]["nbytes"] == 10
 
 
-def test_scores_are_made_to_add_up_to_one():
-    """Probabilities that add up to 277 gain nothing."""
-    play = Play.of(TRACKS["digits"], "open", read_entry("pass"), "salt", 0)
-    losses = play.losses(np.array([[277.0, 277.0]]), np.array([0]))
-    assert losses == pytest.approx(np.log(2))
-
-
-def test_a_probability_of_zero_is_a_finite_loss():
-    """Else a mean of nats is infinite, and the bound of five runs a raw error."""
+def test_probabilities_add_up_to_one_and_none_is_an_infinite_loss():
+    """Else 277 for every class would gain, and the bound of five runs would be a raw error."""
     play = Play.of(TRACKS["shakespeare"], "open", read_entry("pass"), "salt", 0)
+    assert play.losses(np.array([[277.0, 277.0]]), np.array([0])) == pytest.approx(np.log(2))
     scores = np.array([[1e308, -1e308, 0.0], [0.0, 1e308, 1e308]])
     nats = [play.score(scores, np.array([1, 0]))] * 4
     assert np.isfinite(bound([*nats, 2.0], higher_is_better=False))
@@ -89,7 +85,10 @@ def test_a_probability_of_zero_is_a_finite_loss():
             bound([wrong, *nats])
 
 
-def test_so_many_runs_as_a_bound_is_known_for():
+def test_fewer_runs_are_never_a_record():
+    assert bound([0.99]) == -np.inf
+    lucky = [0.99, 0.99, 0.99, 0.99, 0.80]
+    assert np.mean(lucky) > 0.95 > bound(lucky)
     for num_runs in (0, 6):
         with pytest.raises(ValueError, match="1 to 5 runs are possible"):
             verify(hostile.HONEST, track="digits", league="open", num_runs=num_runs)
@@ -98,27 +97,43 @@ def test_so_many_runs_as_a_bound_is_known_for():
 # ------------------------------------------------------------------------ what a file knows
 
 
-@pytest.mark.slow
-def test_weights_in_constants_names_and_comments():
-    honest = read_entry(hostile.HONEST)
-    assert honest.charge == 0
-    numbers = ", ".join(map(str, range(1000)))
-    assert read_entry(hostile.HONEST + f"W = [{numbers}]").charge > 2000
-    assert read_entry(hostile.HONEST + f"W = {'1' * 4000}").charge > 4000 - FREE_CONSTANTS
-    assert read_entry(hostile.HONEST + f"W = {[True, False] * 400}").charge > 2000
-    assert read_entry(hostile.HONEST + "".join(f"a{n:05} = 0\n" for n in range(500))).charge > 1000
-    rng = np.random.default_rng(0)
-    drawn = rng.integers(4, size=(20_000, 2)).tolist()
-    letters = "\n".join(f"x{'+-*/'[n]}={'xyzw'[m]}" for n, m in drawn)
-    assert read_entry(letters).charge > 1_000
-    hidden = f'{hostile.HONEST}\n# {numbers}\ndef f():\n    """{numbers}"""\n'
-    assert "999" not in read_entry(hidden).source
-    assert read_entry(hidden).charge == 0
+NUMBERS = ", ".join(map(str, range(1000)))
+LETTERS = np.random.default_rng(0).integers(4, size=(20_000, 2)).tolist()
+KNOWS = {  # what could stand for data, and the least that it costs
+    "numbers": (f"W = [{NUMBERS}]", 2000),
+    "a long number": (f"W = {'1' * 4000}", 4000 - FREE_CONSTANTS),
+    "bits": (f"W = {[True, False] * 400}", 2000),
+    "names": ("".join(f"a{n:05} = 0\n" for n in range(500)), 1000),
+    "code": ("\n".join(f"x{'+-*/'[n]}={'xyzw'[m]}" for n, m in LETTERS), 1000),
+    "brackets": (f"W = [{'[[]],[],' * 1500}]", 2500),
+    "patterns": (f"match 0:\n  case [{'[[_], _], ' * 1000}]: pass", 2500),
+    "singletons": (f"match 0:\n  case {'None|True|' * 1500}False: pass", 2500),
+    "global names": (f"def f():\n  global {', '.join(['a', 'b', 'b'] * 1000)}", 2500),
+    "dots": ("from " + "." * 3000 + "a import b", 2500),
+    "aliases": (f"import {', '.join(['a as b', 'b as a'] * 1500)}", 2500),
+    "signs": (f"W = {'-+~' * 60}1\n" * 20, 2500),
+    "comparisons": (f"W = a {'< a > a ' * 800}", 2500),
+}
 
 
-def test_line_numbers_and_spaces_do_not_reach_the_entry():
+@pytest.mark.parametrize("name", KNOWS)
+def test_what_a_file_knows_is_charged(name):
+    """Also beside the longest record, which uses most of what is free."""
+    text, least = KNOWS[name]
+    assert read_entry(f"{LONGEST}\n{text}\n").charge > least
+    assert read_entry(LONGEST).charge == read_entry(hostile.HONEST).charge == 0
+
+
+def test_a_text_is_charged_by_its_bytes_and_comments_do_not_reach_the_entry():
+    assert read_entry(f"W = {chr(0x1F600) * 600!r}").charge == 2 + 4 * 600 - FREE_CONSTANTS
     spread = hostile.HONEST.replace("\n", "\n\n\n")
     assert read_entry(spread).source == read_entry(hostile.HONEST).source
+    hidden = read_entry(f'{hostile.HONEST}\n# {NUMBERS}\ndef f():\n    """{NUMBERS}"""\n')
+    assert hidden.charge == 0
+    assert "999" not in hidden.source
+    deep = "".join(" " * level + "if a:\n" for level in range(90)) + " " * 90 + "a;" * 9000
+    with pytest.raises(ValueError, match=r"more than 200,000 characters"):
+        read_entry(deep)  # it grows when it is written out
 
 
 # ------------------------------------------------------------------------ seeds and choice
@@ -144,9 +159,9 @@ def test_hidden_samples_are_nobody_s():
     hidden = {x.tobytes() for x in play.drawn.hidden[0]}
     assert len(theirs & hidden) < 5  # some of the 1,797 images are twice in the data set
     (server, arrays), *owners = play.setups()
-    assert arrays == []
+    assert len(arrays) == 1  # the entry's source
     assert server["seats"][0]["x"] is server["seats"][0]["y"] is False
-    assert [len(arrays) for _, arrays in owners] == [2] * 5
+    assert [len(arrays) for _, arrays in owners] == [1 + 2] * 5
 
 
 def test_a_knower_of_the_classes_fails():
@@ -160,12 +175,6 @@ def test_a_knower_of_the_classes_fails():
 
     assert accuracy(means[0], draws[0]) > 0.85
     assert max(accuracy(means[0], drawn) for drawn in draws[1:]) < 0.4
-
-
-def test_fewer_runs_are_never_a_record():
-    assert referee.bound([0.99]) == -np.inf
-    lucky = [0.99, 0.99, 0.99, 0.99, 0.80]
-    assert np.mean(lucky) > 0.95 > referee.bound(lucky)
 
 
 # ------------------------------------------------------------------------ behind the fence

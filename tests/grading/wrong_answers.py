@@ -53,11 +53,6 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
             "batch = min(batch_size, num_samples - start)",
             "batch = batch_size",
         ),
-        "the header of a full batch for all": (
-            "def epoch_bill(n, batch, cut):\n"
-            "    full = len(flt.pack({'h': torch.zeros(batch, cut)})) - 4 * batch * cut\n"
-            "    one = 4 * n * cut + full * -(-n // batch)\n    return one, one"
-        ),
         "a header of 12 bytes, always": (
             "def epoch_bill(n, batch, cut):\n    one = 4 * n * cut + 12 * -(-n // batch)\n"
             "    return one, one"
@@ -65,7 +60,6 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
     },
     ("a1-affordable-steps", "a1-affordable-check"): {
         "one direction": ('in "hg"', 'in "h"'),
-        "one step too many": ("sum(step)", "sum(step) + 1"),
     },
     # -------------------------------------------------------------------------------- 2
     ("a2-gate", "a2-gate-check a2-gate-odd"): {
@@ -74,15 +68,6 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
             "last, self.reference = self.reference, loss\n        if abs(last",
         ),
         "falling losses only": ("abs(self.reference - loss)", "(self.reference or 1e9) - loss"),
-        "one state for all gates": (
-            "def check(self, loss):",
-            (
-                "def check(self, loss):\n        mine, self = self, Gate\n"
-                "        self.threshold = mine.threshold\n"
-                "        self.reference, self.state = getattr(Gate, 'reference', 0.0), getattr(Gate, 'state', 'A')"
-            ),
-        ),
-        "never in C": ('if self.state == "A" else "C"', ""),
     },
     ("a2-gate", "a2-gate-odd"): {
         "equal is not enough": (">= self.threshold", "> self.threshold"),
@@ -91,55 +76,35 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
     ("a2-bill", "a2-bill-check"): {
         "state C uploads": ('"C": 0', '"C": up'),
         "announcements are free": ("(len(states) - 1) * control", "0"),
-        "one announcement too many": ("(len(states) - 1)", "len(states)"),
     },
     ("a2-cache", "a2-cache-check"): {
-        "by position": ("zip(ids.tolist(), h)", "enumerate(h)"),
         "no copy": (".detach().clone()", ""),
         "one memory for all caches": ("def __init__(self):\n        self.rows = {}", "rows = {}"),
-        "strangers are zero": ("self.rows[i] for i", "self.rows.get(i, torch.zeros(3)) for i"),
     },
     # -------------------------------------------------------------------------------- 3
     ("a3-mean", "a3-mean-check"): {
         "plain mean": ("n / total * u[k]", "u[k] / len(sizes)"),
-        "in place": (
-            "def weighted_mean(updates, sizes):\n    for u, n in zip(updates, sizes):\n"
-            "        for k in u:\n            u[k] *= n / sum(sizes)\n"
-            "    return {k: sum(u[k] for u in updates) for k in updates[0]}"
-        ),
     },
     ("a3-local", "a3-local-check"): {
         "a mean over samples alone": ("** 2).mean()", "** 2).sum(1).mean()"),
-        "start minus end": ("local[name] - model[name]", "model[name] - local[name]"),
         "one step": ("range(steps)", "range(1)"),
-        "the end itself": ("local[name] - model[name]", "local[name]"),
     },
     ("a3-arrivals", "a3-arrivals-check"): {
         "who is late, in the order of the dict": (
             "names[wait_for:], end",
             "[n for n in seconds if n in names[wait_for:]], end",
         ),
-        "who is in time, in the order of the dict": (
-            "return names[:wait_for],",
-            "return [n for n in seconds if n in names[:wait_for]],",
-        ),
         "never is late": ("if when < math.inf", ""),
-        "by name": ("names[:wait_for]", "sorted(names[:wait_for])"),
         "the last one counts": ("order[min(wait_for, len(order)) - 1][0]", "order[-1][0]"),
     },
     ("a3-shares", "a3-shares-check"): {
         "stale is fresh": ("n / math.sqrt(1 + now - s)", "n"),
-        "not normalized": ("w / sum(worth)", "w"),
         "linear in staleness": ("math.sqrt(1 + now - s)", "(1 + now - s)"),
     },
     ("a3-momentum", "a3-momentum-check"): {
         "by position": (
             "for client, g in zip(cohort, gradients)",
             "for client, g in enumerate(gradients)",
-        ),
-        "one velocity for all objects": (
-            "def __init__(self, beta):\n        self.beta, self.velocity = beta, {}",
-            "velocity = {}\n\n    def __init__(self, beta):\n        self.beta = beta",
         ),
         "nothing kept": ("self.velocity.get(client, 0)", "0"),
     },
@@ -157,20 +122,15 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
             "(high - low) / 255 if high > low else torch.tensor(1.0)",
             "(high - low) / 255",
         ),
-        "constant refused": ("not torch.isfinite(x).all()", "not x.min() < x.max()"),
     },
     ("a4-decode", "a4-decode-check"): {
-        "decodes 256 steps": ("/ 255", "/ 256"),
         "flat": (".reshape(shape)", ""),
     },
     ("a4-encode-randomly", "a4-encode-randomly-check"): {
         "nearest again": ("+ u).floor()", ").round()"),
-        "the other way": ("+ u)", "+ 1 - u)"),
     },
     ("a4-cousin", "a4-cousin-check"): {
         "true 8 bits": ("8 + 4 * -(-count * bits // 28)", "8 + -(-count * bits // 8)"),
-        "whole codes a word": ("-(-count * bits // 28)", "-(-count // (28 // bits))"),
-        "no range": ("8 + 4", "4"),
     },
     # -------------------------------------------------------------------------------- 5
     ("a5-top-k", "a5-top-k-check a5-top-k-odd"): {
@@ -185,40 +145,32 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
     },
     ("a5-memory", "a5-memory-check"): {
         "shared residual": ("self.owed[client] =", "client = 0; self.owed[client] ="),
-        "only the last residual": ("= wanted - sent", "= update - sent"),
-        "one debt for all objects": (
-            "def __init__(self, k):\n        self.k, self.owed = k, {}",
-            "owed = {}\n\n    def __init__(self, k):\n        self.k = k",
-        ),
         "no memory": ("self.owed.get(client, 0)", "0"),
     },
     ("a5-masked-mean", "a5-masked-mean-check"): {
-        "value > 0": (
-            "w * m.float() for m, w in zip(masks, weights)",
-            "w * (v > 0).float() for v, w in zip(values, weights)",
-        ),
         "sent zeros forgotten": (
             "w * m.float() for m, w in zip(masks, weights)",
             "w * (v * m != 0).float() for v, m, w in zip(values, masks, weights)",
+        ),
+        "value > 0": (
+            "w * m.float() for m, w in zip(masks, weights)",
+            "w * (v > 0).float() for v, w in zip(values, weights)",
         ),
         "0/0": ("torch.where(weight > 0, total / weight.clamp(min=1e-12), 0.0)", "total / weight"),
         "unweighted": (
             "def masked_mean(values, masks, weights):",
             "def masked_mean(values, masks, weights):\n    weights = [1] * len(weights)",
         ),
-        "divided by all": ("weight.clamp(min=1e-12)", "sum(weights)"),
     },
     ("a5-cheaper", "a5-cheaper-check"): {
         "no places": ("4 * k + min(4 * k, -(-n // 8))", "4 * k"),
-        "indices always": ("min(4 * k, -(-n // 8))", "4 * k"),
         "half a byte": ("-(-n // 8)", "n // 8"),
     },
     # -------------------------------------------------------------------------------- 6
     ("a6-hide", "a6-hide-check"): {
-        "everybody adds": ("hidden + mask if u < v else hidden - mask", "hidden + mask"),
         "the higher number adds": ("u < v", "u > v"),
+        "everybody adds": ("hidden + mask if u < v else hidden - mask", "hidden + mask"),
         "not on the clock": ("hidden % 2**bits", "hidden"),
-        "one hour too few": ("2**bits", "(2**bits - 1)"),
         "the clinic's own array changes": (
             "def hide(u, numbers, masks, bits):\n    for v, mask in masks.items():\n"
             "        numbers += mask if u < v else -mask\n    return numbers % 2**bits"
@@ -226,14 +178,12 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
     },
     ("a6-bits", "a6-bits-check a6-nbytes-check"): {
         "side by side": ("(num_clients * (2**bits - 1)).bit_length()", "num_clients * bits"),
-        "one value": ("(num_clients * (2**bits - 1)).bit_length()", "bits"),
         "bits and the logarithm, rounded up": (
             "(num_clients * (2**bits - 1)).bit_length()",
             "bits + (num_clients - 1).bit_length()",
         ),
     },
     ("a6-bits", "a6-nbytes-check"): {
-        "the last byte is cut": ("-(-num_values", "(num_values"),
         "a whole byte each": (
             "-(-num_values * bits_of_sum(num_clients, bits) // 8)",
             "num_values * -(-bits_of_sum(num_clients, bits) // 8)",
@@ -241,13 +191,11 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
     },
     ("a6-total", "a6-total-check"): {
         "masks stay": ("masks.keys() & sent.keys()", "set()"),
-        "the wrong sign": ("u < v", "u > v"),
         "not modulo": ("result % 2**bits", "result"),
     },
     ("a6-mean", "a6-mean-check"): {
         "2^bits steps": ("(2**bits - 1)", "2**bits"),
         "the sum": ("summed / count", "summed"),
-        "top for each": ("- top", "- count * top"),
     },
     # -------------------------------------------------------------------------------- 7
     ("a7-windows", "a7-windows-check a7-windows-end"): {
@@ -267,18 +215,15 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
     ("a7-nats", "a7-nats-check"): {
         "bits": (".mean().item()", ".mean().item() / 0.6931471805599453"),
         "per window": (".mean().item()", ".sum(2).mean().item()"),
-        "of the likeliest": ("log_probs.gather(1, y[:, None])", "log_probs.amax(1)"),
         "a gain, not a loss": ("return -log", "return log"),
     },
     ("a7-bigram", "a7-bigram-check"): {
         "columns": ("counts.sum(1, keepdim=True)", "counts.sum(0, keepdim=True)"),
         "nothing added": ("torch.ones(", "torch.zeros("),
-        "the other way": ("counts[before, after]", "counts[after, before]"),
         "no logarithm": (".log()", ""),
     },
     ("a7-run-nbytes", "a7-run-nbytes-check"): {
         "one direction": ("2 * num_workers", "num_workers"),
-        "one message down": ("2 * num_workers", "(num_workers + 1)"),
         "every step": ("(steps // inner_steps)", "steps"),
         "half a byte": ("-(-num_parameters * bits // 8)", "num_parameters * bits // 8"),
         "no header": ("header + ", ""),
@@ -289,20 +234,15 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
             'if nbytes > nbytes_text:\n        return "send the text"\n    return "stay alone" if loss >= loss_alone else "train together"',
         ),
         "as good is better": ("loss >= loss_alone", "loss > loss_alone"),
-        "as many is more": ("nbytes > nbytes_text", "nbytes >= nbytes_text"),
     },
     # -------------------------------------------------------------------------------- 8
     ("a8-shrink", "a8-shrink-check"): {
-        "rounded down": (".round().long()", ".long()"),
         "one level too many": ("(2**bits - 1)", "2**bits"),
         "no whole numbers": (".round().long()", ".round()"),
     },
     ("a8-pack", "a8-pack-check a8-pack-end"): {
         "lowest bit first": ('f"{code:0{bits}b}"', 'f"{code:0{bits}b}"[::-1]'),
         "a byte for each": ("def pack(codes, bits):\n    return bytes(codes.flatten().tolist())"),
-        "gaps": (
-            "def pack(codes, bits):\n    return b''.join((c << (8 - bits)).to_bytes(1, 'big') for c in codes.flatten().tolist())"
-        ),
     },
     ("a8-pack", "a8-pack-end"): {
         "the end is lost": ('text += "0" * (-len(text) % 8)', "text = text[: len(text) // 8 * 8]"),
@@ -312,7 +252,6 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
         ),
     },
     ("a8-unpack", "a8-unpack-check"): {
-        "all that fits": ("range(count)", "range(len(text) // bits)"),
         "the bytes": ("def unpack(message, count, bits):\n    return torch.tensor(list(message))"),
     },
     ("a8-data-nbytes", "a8-data-nbytes-check"): {
@@ -321,20 +260,11 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
             "-(-num_samples * (num_classes - 1).bit_length() // 8)",
             "num_samples",
         ),
-        "rounded down": (
-            "-(-num_samples * num_pixels * bits // 8)",
-            "num_samples * num_pixels * bits // 8",
-        ),
-        "one bit too many": ("(num_classes - 1).bit_length()", "num_classes.bit_length()"),
     },
     ("a8-last-round", "a8-last-round-check"): {
         "the first that is too much": (
             "nbytes_of_data // round_nbytes",
             "nbytes_of_data // round_nbytes + 1",
-        ),
-        "fewer, not as many": (
-            "nbytes_of_data // round_nbytes",
-            "(nbytes_of_data - 1) // round_nbytes",
         ),
     },
 }
@@ -347,7 +277,6 @@ WRONG = [
 
 _IN_ANOTHER_TYPE = {
     ("a1-split-step", "split_step"): [
-        "[torch.tensor(r[0]), r[1].numpy(), r[2]]",
         "[r[0], r[1], r[2].double().numpy()]",
     ],
     ("a1-epoch-bill", "epoch_bill"): ["[*map(torch.tensor, r)]"],
@@ -365,16 +294,16 @@ _IN_ANOTHER_TYPE = {
     ],
     ("a3-shares", "shares"): ["tuple(r)", "torch.tensor(r)"],
     ("a4-encode", "encode"): ["bytearray(r)", "list(r)"],
-    ("a4-decode", "decode"): ["r.numpy()", "r.double()", "r.tolist()"],
+    ("a4-decode", "decode"): ["r.double()", "r.tolist()"],
     ("a5-top-k", "top_k"): ["r.numpy()", "r.double()"],
-    ("a5-masked-mean", "masked_mean"): ["r.numpy()", "r.tolist()", "r.double()"],
+    ("a5-masked-mean", "masked_mean"): ["r.tolist()", "r.double()"],
     ("a6-hide", "hide"): ["r.astype(float)", "r.tolist()"],
     ("a6-total", "total"): ["r.astype(float)", "r.tolist()"],
     ("a6-mean", "mean_of"): ["r.tolist()", "r.astype('float32')"],
     ("a7-windows", "windows"): ["(r[0].numpy(), r[1].numpy())", "[r[0].tolist(), r[1].tolist()]"],
     ("a7-bigram", "bigram"): ["r.float()", "r.numpy()"],
     ("a8-pack", "pack"): ["bytearray(r)", "list(r)"],
-    ("a8-unpack", "unpack"): ["r.numpy()", "r.float()", "r.tolist()"],
+    ("a8-unpack", "unpack"): ["r.float()", "r.tolist()"],
 }
 IN_ANOTHER_TYPE = [
     (answer, f"{name} = (lambda f: lambda *a: (lambda r: {value})(f(*a)))({name})")
