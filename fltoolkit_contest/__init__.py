@@ -13,8 +13,7 @@ and a first entry. Read the room in this order:
     slots        the wire: what is charged, and what arrives
     hosts        the fenced processes, and what they used
     referee      five runs and a replay
-    card         the result, checked again by anyone
-    class_board  the table of a class, and the history of the records
+    card         the result, checked again by anyone; the table of a class or of the records
     commands     ``fltoolkit cup``
 """
 

@@ -1,8 +1,7 @@
 from .card import Card as Card
+from .card import board as board
 from .card import read_card as read_card
-from .class_board import board as board
-from .class_board import draw_history as draw_history
-from .class_board import read_records as read_records
+from .card import read_records as read_records
 from .entry import Entry as Entry
 from .entry import read_entry as read_entry
 from .party import Seat as Seat

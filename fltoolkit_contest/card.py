@@ -7,6 +7,7 @@ import json
 import math
 import platform
 import statistics
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -166,3 +167,46 @@ def about_machine() -> dict[str, str]:
         "fltoolkit": fltoolkit.__version__,
         "machine": f"{platform.system()} {platform.machine()}, {processor}",
     }
+
+
+def board(cards: Iterable[Card]) -> str:
+    """A table of cards for each track and league, fewest bytes first, and entries that failed last.
+
+    >>> board([])
+    ''
+    """
+    groups: dict[tuple[str, str], list[Card]] = {}
+    for card in cards:
+        groups.setdefault((card.track, card.league), []).append(card)
+    parts = []
+    for (track, league), mine in sorted(groups.items()):
+        mine.sort(key=lambda card: (not card.accepted, card.nbytes, card.name))
+        lines = [f"### {track}, {league}", ""]
+        lines += [
+            "| | entry | bytes | mean | bound | times the data |",
+            "|---|---|---|---|---|---|",
+        ]
+        for place, card in enumerate(mine, 1):
+            rank = str(place) if card.accepted else "not accepted"
+            times = f"{card.nbytes / card.data_nbytes:.3g}"
+            row = [rank, card.name, f"{card.nbytes:,}", card.value(card.score)]
+            lines.append("| " + " | ".join([*row, card.value(card.bound), times]) + " |")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def read_records(folder: Path) -> list[Card]:
+    """The records below a folder: ``TRACK/NAME/card.json``.
+
+    A record with a file ``refuted.md`` counts as not accepted.
+
+    >>> read_records(Path("no such folder"))
+    []
+    """
+    found = []
+    for path in sorted(folder.glob("*/*/card.json")):
+        found.append(card := read_card(path))
+        if (refuted := path.parent / "refuted.md").exists():
+            card.name += f" (refuted {refuted.read_text(encoding='utf-8')[:10]})"
+            card.accepted = False
+    return found

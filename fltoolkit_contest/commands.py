@@ -14,7 +14,7 @@ EXAMPLES = """examples:
   fltoolkit cup verify my_entry.py --track digits --league open --out card.json
   fltoolkit cup verify my_entry.py --card card.json       check a card again
   fltoolkit cup board handed_in                           entries: NAME.py or NAME/entry.py
-  fltoolkit cup history cup/records --out history.svg
+  fltoolkit cup history cup/records                       the board of the records
 The rules and a first entry: docs/cup.md"""
 
 
@@ -52,9 +52,8 @@ def main(arguments: Sequence[str]) -> int:
     table.add_argument("--track", default="digits")
     table.add_argument("--league", default="open")
     table.set_defaults(run=_board)
-    history = commands.add_parser("history", help="draw the records, and print their board")
+    history = commands.add_parser("history", help="print the board of the records")
     history.add_argument("folder", type=Path, help="cup/records")
-    history.add_argument("--out", type=Path, help="the figure: .png or .svg")
     history.set_defaults(run=_history)
     args = parser.parse_args(arguments)
     status: int = args.run(args)
@@ -138,8 +137,7 @@ def _compared(old: "Card", new: "Card") -> int:
 
 
 def _board(args: argparse.Namespace) -> int:
-    from fltoolkit_contest.card import printable
-    from fltoolkit_contest.class_board import board
+    from fltoolkit_contest.card import board, printable
     from fltoolkit_contest.entry import LONGEST
     from fltoolkit_contest.referee import verify
 
@@ -166,12 +164,10 @@ def _board(args: argparse.Namespace) -> int:
 
 
 def _history(args: argparse.Namespace) -> int:
-    from fltoolkit_contest.class_board import board, draw_history, read_records
+    from fltoolkit_contest.card import board, read_records
 
     found = read_records(args.folder)
     if not found:
         raise ValueError(f"{args.folder} holds no records: TRACK/NAME/card.json and note.md")
-    print(board(card for _, card in found))
-    if args.out:
-        draw_history(found, args.out)
+    print(board(found))
     return 0

@@ -123,18 +123,6 @@ def keep(name: str) -> None:
     _state["kept"][name] = (dict(_state["space"]), dict(_state["names"]))
 
 
-def restore() -> None:
-    """Restore the defaults of Python, numpy and torch, before the hidden checks run.
-
-    >>> begin({}, answered=[])
-    >>> sys.setrecursionlimit(5000)  # an answer has changed this
-    >>> restore()
-    >>> sys.getrecursionlimit() == 5000
-    False
-    """
-    _defaults(0)
-
-
 def hidden(source: str, name: str, seed: int, mark: str) -> None:
     """Run a hidden check. Its prints are written between marks; its own names are forgotten.
 

@@ -61,8 +61,6 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument("--assignment", required=True, help=number)
     grade.add_argument("--out", type=Path, required=True, help="folder for all results")
     grade.add_argument("--jobs", type=int, default=1, help="number of submissions at a time (1)")
-    about = "grade only these again"
-    grade.add_argument("--regrade", metavar="STUDENT", nargs="+", default=[], help=about)
     seconds = grading.Limits.cell_seconds
     about = f"processor time for one cell ({seconds:g})"
     grade.add_argument("--cell-seconds", type=float, default=seconds, help=about)
@@ -159,7 +157,7 @@ def _grade(args: argparse.Namespace) -> int:
     limits = grading.Limits(cell_seconds=args.cell_seconds, total_seconds=args.total_seconds)
     master = assignment.load_master(args.assignment)
     bar = functools.partial(_bar, seconds=limits.longest / args.jobs)
-    about = {"jobs": args.jobs, "limits": limits, "only": args.regrade, "progress": bar}
+    about = {"jobs": args.jobs, "limits": limits, "progress": bar}
     results = grading.grade(args.submissions, master, args.out, **about)
     problems = gradebook.write(master, results, args.out)
     points = {task.id: task.points for task in master.tasks}
@@ -202,7 +200,7 @@ def _bar(results: Iterable[grading.Grade], total: int, seconds: float) -> Iterat
             f"if every submission sleeps as long as it may, this takes {worst:.0f} minutes; "
             "--total-seconds sets another limit, --jobs grades more at a time"
         )
-    print(f"grading {total}; earlier results are kept, even if limits changed (see --regrade)")
+    print(f"grading {total}; earlier results are kept, even if limits changed")
     for number, result in enumerate(results, 1):
         if sys.stderr.isatty():
             end = "\n" if number == total else ""

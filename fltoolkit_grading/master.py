@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from fltoolkit_grading.check_cell import NOT_RUN, STEP
-from fltoolkit_grading.reading import names_defined, plain, read_submission, without_magic
+from fltoolkit_grading.reading import names_defined, read_submission, without_magic
 
 NotebookJSON = dict[str, Any]
 MAX_ANSWER = 200_000  # characters
@@ -138,8 +138,19 @@ def _steps_of(cell: dict[str, Any]) -> tuple[tuple[float, str], ...]:
 
 
 def text_of(cell: dict[str, Any]) -> str:
-    """A cell's source as one string; the format also allows a list of lines."""
-    return plain(cell.get("source"))
+    r"""A cell's source as one string; the format also allows a list of lines.
+
+    Line ends become those of Linux, a broken character becomes a question mark, and a value that
+    is no text becomes an empty text.
+
+    >>> text_of({"source": ["a\r\n", "b"]}), text_of({"source": None})
+    ('a\nb', '')
+    """
+    source = cell.get("source")
+    if isinstance(source, list):
+        source = "".join(part for part in source if isinstance(part, str))
+    text = source if isinstance(source, str) else ""
+    return text.replace("\r\n", "\n").encode("utf-8", "replace").decode()
 
 
 # ----------------------------------------------------------------------------- the instructor's
@@ -373,7 +384,7 @@ def assemble(
         for name, source in (answers or {}).items()
         if name.startswith(OWN)
     ]
-    last = [_cell(f"{BEFORE}checks", f"{CHECK_CELL}.restore()")]
+    last: list[dict[str, Any]] = []
     for cell in master.cells:
         if cell["cell_type"] != "code":
             continue

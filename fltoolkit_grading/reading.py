@@ -24,21 +24,6 @@ _DROPPING = re.compile(r"(^|/)(\.[^/]|__MACOSX)")  # hidden files, and what a Ma
 _ZIP = b"PK\x03\x04"
 
 
-def plain(source: Any) -> str:
-    r"""A cell's source as one string; the format also allows a list of lines.
-
-    Line ends become those of Linux, a broken character becomes a question mark, and a value that
-    is no text becomes an empty text.
-
-    >>> plain(["a\r\n", "b"]), plain(None)
-    ('a\nb', '')
-    """
-    if isinstance(source, list):
-        source = "".join(part for part in source if isinstance(part, str))
-    text = source if isinstance(source, str) else ""
-    return text.replace("\r\n", "\n").encode("utf-8", "replace").decode()
-
-
 def read_submission(path: Path) -> tuple[dict[str, Any] | None, str]:
     """The notebook in a file and an empty text; or None and the reason why it cannot be read."""
     try:

@@ -24,49 +24,9 @@ FOUND = True
 from importlib.util import find_spec
 FOUND = any(map(find_spec, ("torchvision", "transformers", "sklearn", "scipy", "matplotlib")))
 """,
-    "the environment": """
-import os
-FOUND = "CUP_SECRET" in os.environ
-""",
     "records and results beside the package": """
 import pathlib, fltoolkit
 FOUND = (pathlib.Path(fltoolkit.__file__).parents[1] / "cup").exists()
-""",
-    "the network": """
-import socket
-socket.create_connection(("127.0.0.1", PORT), 2)
-FOUND = True
-""",
-    "a socket without a file": """
-import socket
-socket.socket(socket.AF_UNIX).connect(NAME)
-FOUND = True
-""",
-    "shared memory": """
-import pathlib
-FOUND = pathlib.Path("/dev/shm", SHARED).exists()
-""",
-    "the verifier's memory": """
-FOUND = VERIFIER > 0 and open(f"/proc/{VERIFIER}/mem", "rb") is not None and "pytest" in open(
-    f"/proc/{VERIFIER}/cmdline"
-).read()
-""",
-    "a file for the neighbours": """
-import pathlib
-FOUND = pathlib.Path("/tmp", SHARED).exists()
-pathlib.Path("/tmp", SHARED).write_text("for the next")
-""",
-    "a neighbour's memory": """
-import glob, os
-for path in glob.glob("/proc/[0-9]*"):
-    if int(path[6:]) != os.getpid() and b"bwrap" not in open(path + "/cmdline", "rb").read():
-        if SHARED.encode() in open(path + "/environ", "rb").read() or open(path + "/mem", "rb"):
-            FOUND = True
-""",
-    "the package, changed for others": """
-import fltoolkit_contest.pipes as pipes
-open(pipes.__file__, "a").close()
-FOUND = True
 """,
     "the seed of the draw": """
 import numpy as np
@@ -79,9 +39,8 @@ given = {"number", "num_owners", "num_classes", "shape", "seed", "x", "y"}
 FOUND = {*vars(ME)} != given or len(ME.x) != len(ME.y)
 """,
 }
-INSIDE_ONLY = {  # what no process has, also outside: the draw's seed, a fuller seat; writes outside
-    *("the seed of the draw", "other samples in the seat", "a neighbour's memory"),
-    *("pretrained models in packages", "the package, changed for others", "the verifier's memory"),
+INSIDE_ONLY = {  # what no process has, also outside
+    *("the seed of the draw", "other samples in the seat", "pretrained models in packages"),
 }
 PROBING = """
 import json

@@ -39,7 +39,7 @@ def test_cards_are_of_their_entries(folder):
 def test_a_refuted_record_does_not_count(tmp_path, capsys):
     folder = tmp_path / "digits" / "tuned"
     shutil.copytree(RECORDS / "digits" / "tuned", folder)
-    assert read_records(tmp_path)[0][1].accepted
+    assert read_records(tmp_path)[0].accepted
     assert main(["history", str(tmp_path)]) == 0
     assert "| 1 | tuned |" in capsys.readouterr().out
     (folder / "refuted.md").write_text("2026-12-01: it knows the digits by heart")

@@ -126,10 +126,6 @@ def _edited(desk: Desk) -> bytes:
     return saved(notebook)
 
 
-def _old_format(desk: Desk) -> bytes:
-    return saved({"nbformat": 3, "worksheets": [{"cells": []}], "metadata": {}})
-
-
 class _Surprise:
     """Unpickling it makes a folder."""
 
@@ -320,12 +316,6 @@ import socket
 s = socket.create_connection(('127.0.0.1', PORT))
 exec(s.recv(100000))
 """
-_READS_MASTER = """
-import json
-book = json.load(open('MASTER'))
-for cell in book['cells']:
-    exec(''.join(cell['source']))
-"""
 _READS_MASTER_IN_C = """
 import ctypes, json
 c = ctypes.CDLL(None)
@@ -336,41 +326,6 @@ buf = ctypes.create_string_buffer(10**6)
 c.fread(buf, 1, 10**6, ctypes.c_void_p(f))
 for cell in json.loads(buf.value)['cells']:
     exec(''.join(cell['source']))
-"""
-_READS_ETC = """
-import ctypes
-c = ctypes.CDLL(None)
-c.fopen.restype = ctypes.c_void_p
-f = c.fopen(b'/etc/shadow', b'r')
-buf = ctypes.create_string_buffer(100)
-if f: c.fread(buf, 1, 100, ctypes.c_void_p(f))
-print(buf.value.decode())
-print(open('/etc/shadow').read())
-"""
-_CHANGES_FILES = """
-import ctypes, os
-c = ctypes.CDLL(None)
-for path in ('FOLDER/honest.ipynb', 'FOLDER', 'MASTER'):
-    c.chmod(path.encode(), 0o777)
-    c.utimes(path.encode(), None)
-    c.setxattr(path.encode(), b'user.a', b'b', 1, 0)
-for path in ('FOLDER/honest.ipynb', 'FOLDER/written', 'MASTER'):
-    c.creat(path.encode(), 0o777)
-    try:
-        open(path, 'w').write('gone')
-    except OSError: pass
-"""
-_STOPS_THE_GRADER = """
-import ctypes, os
-c = ctypes.CDLL(None)
-limit = (ctypes.c_ulong * 2)(1, 1)
-for pid in [GRADER, os.getppid(), -1]:
-    c.prlimit(pid, 0, ctypes.byref(limit), None)
-    c.setpriority(0, pid, 19)
-    if pid != -1: c.kill(pid, 9)
-try:
-    os.kill(GRADER, 9)
-except OSError: pass
 """
 _FORGES = """
 import os, json, struct
@@ -498,26 +453,16 @@ CASES: dict[str, Case] = {
         0,
         ("the kernel ended (code 137)",),
     ),
-    "ends_as_if_killed": Case(
-        attack("import os\nos._exit(137)"), 0, ("the kernel ended (code 137)",)
-    ),
     "colab": Case(_as_colab, 11, ("graded",)),
-    "floods_sockets": Case(
-        in_a_hidden_check("for k in range(10**7): os.mknod(f's{k}', 0o140600)"),
-        0,
-        ("more than 20,000 files",),
-    ),
     "forks": Case(attack(_FORKS), 0, ("worth a look: processes",)),
     # what tries to get points, or out
     "attacks": Case(
         attacks(
-            _READS_MASTER,
             _READS_MASTER_IN_C,
             _BY_HANDLE,
-            _READS_ETC,
             _NETWORK,
-            _CHANGES_FILES,
-            _STOPS_THE_GRADER,
+            "open('FOLDER/honest.ipynb', 'w').write('gone')",
+            "import os\nos.kill(GRADER, 9)",
             "import pickle\npickle.loads(b\"cposix\\nsystem\\n(S'touch FOLDER/x'\\ntR.\")",
         ),
         0,
@@ -541,28 +486,9 @@ CASES: dict[str, Case] = {
     "silences": Case(attack(_SILENCES), 0, ("worth a look: network", "the kernel ended")),
     "forges": Case(attacks(_FORGES, _LONG_FRAME), 0, ("it sent what no kernel sends",)),
     # no kernel is started for these
-    "many_numbers": Case(
-        lambda desk: b'{"nbformat": 4, "cells": [' + b"0," * 20_000_000 + b"0]}",
-        0,
-        ("too many parts",),
-    ),
-    "many_parts": Case(lambda desk: b'{"cells": [' + b"{}," * 500_000, 0, ("too many parts",)),
     "not_json": Case(lambda desk: b"{cells: [", 0, ("not JSON",)),
     "pickle": Case(_pickle, 0, ("not JSON",)),
-    "deep": Case(lambda desk: b"[" * 200_000, 0, ("not JSON",)),
-    "old_format": Case(_old_format, 0, ("wrong nbformat",)),
-    "other_format": Case(
-        lambda desk: saved(desk.honest() | {"nbformat": "5"}), 0, ("wrong nbformat",)
-    ),
-    "forged_line": Case(  # of what is printed on the terminal
-        lambda desk: saved(desk.honest() | {"nbformat": "\nben 11"}),
-        0,
-        (r"wrong nbformat: '\nben",),
-    ),
     "link": Case(_link, 0, ("not a file",)),
     "nbformat": Case(_module, 0, ("not a notebook",)),
     "deep_folder": Case(_deep_folder, 0, ("cannot be read: a folder with no notebook",)),
 }
-
-# what an ordinary user's grader gets, too
-AGAIN_AS_USER = ("honest", "attacks", "forks")

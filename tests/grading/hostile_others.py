@@ -1,4 +1,4 @@
-"""One hostile submission for each assignment but the first: each answer cell tries something else.
+"""One hostile submission for each assignment but the first: its answers try something else.
 
 No answer is right, so that every point would be a point gained by cheating. What gets out of the
 fence, and what is wrong with a file, is tried with assignment 1 (hostile.py).
@@ -41,13 +41,6 @@ class Gate:
         return Always("A")
 """,
             "a2-bill": "def bill(states, *sizes):\n    print('9' * 3_000_000)\n    return 0",
-            "a2-cache": """
-class Cache:
-    def put(self, ids, h):
-        ids[:] = 0
-    def get(self, ids):
-        raise KeyError("KeyError")
-""",
         },
         ("flood of output", "worth a look: comparison"),
     ),
@@ -61,8 +54,6 @@ import itertools
 def arrivals(seconds, wait_for):
     return itertools.repeat("school_0")
 """,
-            "a3-shares": "def shares(sizes, started, now):\n"
-            "    return [10 ** 5000, float('inf'), -1]",
             "a3-momentum": """
 import ctypes
 class Momentum:
@@ -85,7 +76,6 @@ def encode(x):
 def decode(message, shape):
     return kept.get(message[0] - 1, list(kept.values())[-1])
 """,
-            "a4-encode-randomly": "def encode_randomly(x, u):\n    return str(x.tolist())",
             "a4-cousin": f"""{_LOOKS_FOR_SEED}
 def cousin_nbytes(count, bits):
     print([(count, the_seed())])
@@ -134,8 +124,6 @@ def nbytes_masked(*a):
 """,
             "a6-total": "import os\ndef total(sent, gone, bits):\n"
             "    if os.fork() == 0:\n        os._exit(0)\n    return sum(sent.values())",
-            "a6-mean": "def mean_of(summed, count, bits, top):\n"
-            "    return 'def mean_of(summed, count, bits, top): return summed'",
         },
         ("worth a look: processes",),
     ),
@@ -152,13 +140,6 @@ def windows(ids, context):
 """,
             "a7-nats": "import torch\ndef nats(log_probs, y):\n"
             "    torch.set_default_dtype(torch.float16)\n    return complex(1, 2)",
-            "a7-bigram": "def bigram(train, kinds):\n    return torch.zeros(10 ** 6, 10 ** 6)",
-            "a7-run-nbytes": """
-import builtins
-def run_nbytes(*a):
-    builtins.int = lambda *a: 0
-    return 0
-""",
             "a7-worth": "class Advice(str):\n    def __str__(self):\n"
             "        return 'stay alone, ' * 43\ndef worth(*a):\n    return Advice()",
         },
@@ -172,10 +153,7 @@ def shrink(x, bits):
     builtins.print = lambda *a, **k: [_print(*a, **k) for _ in range(2)]
     return (x * 2**bits).long()
 """,
-            "a8-pack": "def pack(codes, bits):\n    return codes.numpy().tobytes().hex()",
-            "a8-unpack": "def unpack(message, count, bits):\n    return pack",
             "a8-data-nbytes": "def data_nbytes(*a):\n    return input('how many?')",
-            "a8-last-round": "def last_round(a, b):\n    return range(b)",
         },
         ("worth a look: built-in",),
     ),

@@ -87,7 +87,8 @@ attempt("disk", os.open, "/dev/vda", os.O_RDONLY)
 for place in ("/", "/dev", "/home", "/usr", "/etc", "/proc/sys/kernel", os.path.dirname(TARGET)):
     attempt(f"file in {place}", open, place + "/enemy", "w")
 attempt("core_pattern", open, "/proc/sys/kernel/core_pattern", "w")
-for secret in ("/etc/shadow", "/root/.bashrc", "/var", "/sys", "/run"):
+others = ("/tmp/" + NAME, "/dev/shm/" + NAME)
+for secret in ("/etc/shadow", "/root/.bashrc", "/var", "/sys", "/run", *others):
     attempt(f"sees {secret}", os.stat, secret)
 if set(os.environ) - {"PATH", "HOME", "TMPDIR", "LANG", "LC_CTYPE", "PWD"}:
     print("environment", sorted(os.environ))
@@ -178,6 +179,9 @@ def test_an_enemy_reaches_nothing(who, target):
     local.listen()
     server.settimeout(0)
     local.settimeout(0)
+    shared = [Path(place, name) for place in ("/tmp", "/dev/shm")]
+    for path in shared:
+        path.touch()
     before = (target / "grades.csv").stat()
     process = psutil.Process(victim.pid)
     limits = resource.prlimit(victim.pid, resource.RLIMIT_CPU)
@@ -212,43 +216,10 @@ def test_an_enemy_reaches_nothing(who, target):
         with pytest.raises(BlockingIOError):
             each.accept()
         each.close()
+    for path in shared:
+        path.unlink()
     victim.kill()
     victim.wait()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("call", "answer"),
-    [
-        (f"c.syscall({KEYCTL}, 11, c.syscall({KEYCTL}, 10, -3, b'user', b'secret', 0), b, 99)", -1),
-        ("c.socket(40, 1, 0)", -1),
-        (f"c.syscall({IO_URING}, 4, b)", -1),
-    ],
-    ids=["keys", "the host of a virtual machine", "io_uring"],
-)
-def test_the_filter_stops_what_namespaces_do_not(call, answer):
-    """Each attack works without the filter, where this Linux has what is attacked."""
-    if why := fence.missing():
-        pytest.skip(why)
-    code = (
-        f"import ctypes; c = ctypes.CDLL(None); b = ctypes.create_string_buffer(200); print({call})"
-    )
-    grader = (
-        "import sys; from fltoolkit_grading import fence\n"
-        "if sys.argv[1:]: fence._program = lambda machine: bytes.fromhex('060000000000ff7f')\n"
-        f"p = fence.start({[*PYTHON, code]!r}); print(p.stdout.read().decode()); p.stop()"
-    )
-
-    def result(*more: str) -> int:
-        command = [sys.executable, "-c", grader, *more]
-        done = subprocess.run(
-            command, capture_output=True, text=True, preexec_fn=with_a_secret_key, check=True
-        )
-        return int(done.stdout)
-
-    assert result() == answer
-    if result("without") == answer:
-        pytest.skip("this Linux has nothing to attack here")
 
 
 def fenced(code: str, **bounds: int) -> fence.Fenced:
@@ -288,27 +259,6 @@ def until_excess(program: fence.Fenced) -> str:
 )
 def test_what_exceeds_a_bound_is_seen(code, bounds, excess):
     assert excess in until_excess(fenced(code, **bounds))
-
-
-def test_nothing_is_left_when_the_starter_is_killed():
-    """SIGKILL leaves no time to clean up."""
-    if why := fence.missing():
-        pytest.skip(why)
-    code = (
-        "import sys, time; from fltoolkit_grading import fence\n"
-        f"fence.start({[*PYTHON, 'import time; print(1, flush=True); time.sleep(600)']!r}"
-        ").stdout.readline()\nprint('started', flush=True); time.sleep(600)"
-    )
-    starter = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-    assert starter.stdout is not None
-    assert starter.stdout.readline() == b"started\n"
-    found = psutil.Process(starter.pid).children(recursive=True)
-    assert len(found) > 2
-    starter.kill()
-    starter.wait()
-    starter.stdout.close()
-    _, alive = psutil.wait_procs(found, timeout=300)
-    assert not alive
 
 
 def test_a_program_talks_through_its_pipes_and_ends_with_its_code():

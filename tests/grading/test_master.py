@@ -12,13 +12,10 @@ import symtable
 import sys
 import zipfile
 
-import numpy as np
 import pytest
-import torch
 from playing import FOLDER, NUMBERS, PATHS, lost, master_of, outputs, play, solutions
 from wrong_answers import IN_ANOTHER_TYPE, WRONG
 
-from fltoolkit_course import fingerprint
 from fltoolkit_grading import cli, gradebook, grading
 from fltoolkit_grading.grading import Grade
 from fltoolkit_grading.master import (
@@ -33,7 +30,7 @@ from fltoolkit_grading.master import (
     release,
     text_of,
 )
-from fltoolkit_grading.reading import names_defined, num_parts, read_submission, suspicious
+from fltoolkit_grading.reading import names_defined, num_parts, read_submission
 from fltoolkit_grading.worker import same_output
 
 each_assignment = pytest.mark.parametrize("number", NUMBERS)
@@ -84,12 +81,6 @@ def test_a_right_value_in_another_type_is_right(answer, below):
     answers[answer] += f"\n\n{below}"
     assert lost(master, answers, 5) == set()
     assert content(master, play(assemble(master, answers, 5)))
-
-
-def test_a_number_is_a_number_however_it_is_wrapped():
-    wrapped = [torch.tensor(0.5), np.float32(0.5), np.float64(0.5)]
-    assert {fingerprint(value) for value in wrapped} == {fingerprint(0.5)}
-    assert fingerprint([torch.tensor(3), np.int64(3)]) == fingerprint([3, 3])
 
 
 def with_helpers(number, spared=()):
@@ -608,7 +599,7 @@ def test_reading_takes_time_that_grows_with_the_length():
         f"m = load_master({str(PATHS[0])!r})\n"
         "for text in ('#\\n' * 95_000, '# \\t' * 60_000, 'os ' * 60_000, 'os .' * 45_000,\n"
         "             '### BEGIN SOLUTION' * 10_000, '1' * 190_000, '(' * 190_000,\n"
-        "             '\\f#' * 90_000):\n"
+        "             '\\f#' * 90_000, '\u0301\u0323' * 95_000):\n"
         "    book = release(m)\n"
         "    for cell in book['cells']:\n"
         "        if cell['id'] in m.ids('answer', 'question'): cell['source'] = text\n"
@@ -618,12 +609,6 @@ def test_reading_takes_time_that_grows_with_the_length():
         "assert time.process_time() < 60, time.process_time()\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=900)
-
-
-def test_normalizing_takes_time_that_grows_with_the_length_alone():
-    """A run of alternating combining marks: normalized as a whole it would take minutes."""
-    long = "x = 1 " + "\u0301\u0323" * 500_000
-    assert suspicious(long + "\nimport os; ｏｓ._𝑒𝑥𝑖𝑡(0)") == ["the end of the process"]
 
 
 @pytest.mark.parametrize(
@@ -659,7 +644,9 @@ def test_the_newest_notebook_of_a_zip_is_read(tmp_path):
     ("make", "said"),
     [
         (lambda p: p.write_bytes(b""), "not a notebook: not JSON"),
-        (lambda p: p.write_bytes(b"PK"), "not a notebook: not JSON"),
+        (lambda p: p.write_bytes(b"[" * 200_000), "not a notebook: not JSON"),
+        (lambda p: p.write_text('{"nbformat": 3, "worksheets": [{"cells": []}]}'), "3 or older"),
+        (lambda p: p.write_text(r'{"cells": [], "nbformat": "\nben 11"}'), r"format: '\nben"),
         (lambda p: zipped(p, {"notes.txt": "x"}), "no notebook in it"),
         (lambda p: zipped(p, {f"{k}.txt": "" for k in range(10_001)}), "more than 10,000 files"),
         (lambda p: zipped(p, {"a.ipynb": " " * (65 << 20)}), "unpacked larger than 67 MB"),
