@@ -170,9 +170,8 @@ def _grade(args: argparse.Namespace) -> int:
     waiting = []
     for name in (task.id for task in master.tasks if task.manual):
         nothing = {f"not answered: {name}", f"missing cell: {name}"}
-        if count := sum(
-            r.graded and name not in r.points and not nothing & {*r.notes} for r in results
-        ):
+        unmarked = [r for r in results if r.graded and name not in r.points]
+        if count := sum(not nothing & {*result.notes} for result in unmarked):
             waiting.append(f"the open question {name!r} is not marked yet for {count} students")
     if args.roster:
         path = args.out / "import.csv"

@@ -470,10 +470,10 @@ def collect(master: Master, notebook: NotebookJSON | None, problem: str = "") ->
         if len(text) > MAX_ANSWER:
             notes.append(f"answer too long, not run: {name}")
         answers[name] = text if len(text) <= MAX_ANSWER else ""
-    known, ours = {id(cell) for cell in found.values()}, {*map(text_of, released["cells"])}
+    known, of_release = {id(c) for c in found.values()}, {*map(text_of, released["cells"])}
     extra = [c for c in cells if id(c) not in known and _id(c) not in wanted]
     texts = [text_of(cell) for cell in extra if cell.get("cell_type") == "code"]
-    if texts := [text for text in texts if text.strip() and text not in ours]:
+    if texts := [text for text in texts if text.strip() and text not in of_release]:
         notes.append("cells of their own: only imports, functions, classes, constants are run")
         if sum(map(len, texts)) <= MAX_ANSWER:
             answers |= {f"{OWN} {n}": text for n, text in enumerate(texts[:100], 1)}

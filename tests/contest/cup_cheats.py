@@ -78,34 +78,17 @@ REFUSED = {
         HONEST.replace('return "labels"', 'import no_such_package; return "labels"'),
         "fltoolkit are there, no data set",
     ),
-    "scores that are not finite": (
-        HONEST.replace("np.eye(10)[0]", "np.full(10, np.nan)"),
-        "finite numbers for each sample",
-    ),
-    "scores for classes of its own": (
-        HONEST.replace("np.eye(10)[0]", "[1.0]"),
-        "10 finite numbers",
-    ),
-    "no end": (
-        HONEST.replace('labels = yield "control", b""', 'while True: yield "control", b""'),
-        "did not end after",
-    ),
-    "no function at the end": (
-        HONEST.replace("return lambda sample: ", "return "),
-        "return a function",
-    ),
+    "scores that are not finite": (HONEST.replace("eye(10)[0]", "full(10, np.nan)"), "10 finite"),
+    "scores for classes of its own": (HONEST.replace("np.eye(10)[0]", "[1.0]"), "10 finite"),
+    "no end": (HONEST.replace("labels = yield", "while True: yield"), "did not end after"),
+    "no function at the end": (HONEST.replace("lambda sample: ", ""), "return a function"),
 }
 SUMS = HONEST.replace("bytes([me.number])", "np.arange(3), 8")
+SOME = '*((b"",) if me.number else (np.arange(3), 8))'
 REFUSED_IN_SUMS = {
     "a message of one's own": (HONEST, r"\(kind, vector, bits\)"),
-    "a length of one's own": (
-        SUMS.replace("arange(3)", "arange(me.number)"),
-        "vectors of one length",
-    ),
-    "bits of some": (
-        SUMS.replace("np.arange(3), 8", '*((b"",) if me.number else (np.arange(3), 8))'),
-        "the same bits",
-    ),
+    "a length of one's own": (SUMS.replace("arange(3)", "arange(me.number)"), "vectors of one len"),
+    "bits of some": (SUMS.replace("np.arange(3), 8", SOME), "the same bits"),
     "bits of one's own": (SUMS.replace(", 8", ", 8 + me.number"), "the same bits"),
     "a kind of one's own": (
         SUMS.replace('"labels"', '["labels", "update"][me.number % 2]'),

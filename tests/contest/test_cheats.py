@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import cup_cheats as hostile
@@ -30,21 +31,20 @@ def rehearsed(text, league="open"):
 # ------------------------------------------------------------------------ rules of the wire
 
 
-@pytest.mark.parametrize("name", hostile.REFUSED)
-def test_refused_in_the_open_league(name, monkeypatch):
+@pytest.mark.parametrize(
+    ("league", "name"),
+    [*product(["open"], hostile.REFUSED), *product(["sums"], hostile.REFUSED_IN_SUMS)],
+)
+def test_refused(league, name, monkeypatch):
     monkeypatch.setitem(TRACKS, "digits", replace(TRACKS["digits"], exchanges=5))
-    text, why = hostile.REFUSED[name]
-    rehearsed(hostile.HONEST)
+    honest, entries = {
+        "open": (hostile.HONEST, hostile.REFUSED),
+        "sums": (hostile.SUMS, hostile.REFUSED_IN_SUMS),
+    }[league]
+    text, why = entries[name]
+    rehearsed(honest, league)
     with pytest.raises(CupError, match=why):
-        rehearsed(text)
-
-
-@pytest.mark.parametrize("name", hostile.REFUSED_IN_SUMS)
-def test_refused_in_the_league_of_sums(name):
-    text, why = hostile.REFUSED_IN_SUMS[name]
-    rehearsed(hostile.SUMS, "sums")
-    with pytest.raises(CupError, match=why):
-        rehearsed(text, "sums")
+        rehearsed(text, league)
 
 
 def test_silence_length_and_receivers_are_charged():

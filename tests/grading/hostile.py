@@ -195,29 +195,6 @@ class Cheat:
 """
 _SEARCH_STEP = _SEARCH + "split_step = lambda *a: (0.0, Cheat(), Cheat())"
 
-# a file by its number: the root of the disk has number 2 on ext4, and from there any path goes on
-_BY_HANDLE = """
-import ctypes, json, os, platform, struct
-c = ctypes.CDLL(None, use_errno=True)
-call = {"x86_64": 304}.get(platform.machine(), 265)
-found = ""
-for place in ("/usr", os.getcwd(), os.path.dirname(os.getcwd()), "/"):
-    for number in (2, 64, 128, 256):
-        handle = struct.pack("IiII", 8, 1, number, 0)
-        try:
-            mount = os.open(place, os.O_RDONLY)
-        except OSError:
-            continue
-        root = c.syscall(call, mount, handle, 0)
-        if root >= 0:
-            f = c.openat(root, b"MASTER"[1:], 0)
-            if f >= 0:
-                found = b"".join(iter(lambda: os.read(f, 1 << 16), b"")).decode()
-print("by handle:", len(found))
-for cell in json.loads(found or '{"cells": []}')["cells"]:
-    if cell["cell_type"] == "code" and "BEGIN SOLUTION" in "".join(cell["source"]):
-        exec("".join(cell["source"]))
-"""
 # what is left behind for a later answer, or shown at once, once a hidden check has begun
 _SHOW_CHECKS = """
 import sys
@@ -243,28 +220,13 @@ def frames():
 def epoch_bill(*_):
     split_step(*[None] * 5)
 """
-_FILL = """
-import os
-held = []
-def fill(place):
-    for number in range(250):
-        try:
-            f = open(f"{place}/{number}", "wb")
-            held.append(f)
-            f.write(bytes(15 << 20)); f.flush(); os.unlink(f.name)
-        except OSError as error:
-            return f"{place} {number} {error.strerror}"
-print([fill(place) for place in (".", "..", "/dev/shm", "/tmp")])
-for f in held:
-    f.close()
-"""
 
 
 def _untidy(desk: Desk) -> bytes:
     """Right answers in a file with all that costs nothing."""
     step = desk.solutions[STEP].replace("    h = ", "    print('step', end=' ')\n    h = ")
     notebook = desk.honest(
-        step=f"#{chr(10) * 150_000}{_FILL}\nprint('y' * 10_000_000)\n{step}\n{_UNTIDY}",
+        step=f"#{chr(10) * 150_000}\nprint('y' * 10_000_000)\n{step}\n{_UNTIDY}",
         bill="del len, range, sum, float\nprint('x' * 400_000 + '\\b' * 400_000)\n"
         + desk.solutions[BILL].replace("    up = down", "    print(1)\n    up = down"),
         money=desk.solutions[MONEY] + "\nimport sys, io\nsys.stdout = io.StringIO()",
@@ -357,26 +319,14 @@ def other(lines):
 get_ipython().input_transformers_post.append(other)
 builtins.print = lambda *a, **k: None
 """
-_LATER = """
+_STOPS = """
 import os, signal
 my_own_step, begin = split_step, []
 def split_step(*arguments):
     if begin:
-        ACTION
+        os.kill(os.getpid(), signal.SIGSTOP)
     return my_own_step(*arguments)
 """
-
-
-def in_a_hidden_check(action: str) -> Callable[[Desk], bytes]:
-    """Right answers, until ``action`` is run in the first hidden check."""
-    return lambda desk: saved(
-        desk.honest(
-            step=desk.solutions[STEP] + _LATER.replace("ACTION", action),
-            money=desk.solutions[MONEY] + "\nbegin.append(True)",
-        )
-    )
-
-
 _SILENCES = """
 import os, socket
 try:
@@ -445,8 +395,15 @@ CASES: dict[str, Case] = {
         ("the kernel ended (code 0)",),
     ),
     "stubborn_late": Case(lambda desk: saved(desk.honest(money=_BUSY)), 9, ("the time was up",)),
-    "stops_itself": Case(
-        in_a_hidden_check("os.kill(os.getpid(), signal.SIGSTOP)"), 0, ("stopped itself",)
+    "stops_itself": Case(  # right answers, until the first hidden check begins
+        lambda desk: saved(
+            desk.honest(
+                step=desk.solutions[STEP] + _STOPS,
+                money=desk.solutions[MONEY] + "\nbegin.append(True)",
+            )
+        ),
+        0,
+        ("stopped itself",),
     ),
     "kills_itself": Case(
         attack("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"),
@@ -459,7 +416,6 @@ CASES: dict[str, Case] = {
     "attacks": Case(
         attacks(
             _READS_MASTER_IN_C,
-            _BY_HANDLE,
             _NETWORK,
             "open('FOLDER/honest.ipynb', 'w').write('gone')",
             "import os\nos.kill(GRADER, 9)",

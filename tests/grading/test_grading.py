@@ -29,7 +29,6 @@ worker = pytest.importorskip("fltoolkit_grading.worker")
 MASTERS = Path(__file__).parents[2] / "notebooks" / "assignments"
 MASTER = MASTERS / "1_splitnn_by_hand.ipynb"
 LIMITS = Limits(cell_seconds=4)
-SAID = {"untidy": "No space left", "attacks": "by handle: 0"}
 slow = pytest.mark.slow
 fenced = pytest.mark.skipif(bool(fence.missing()), reason=fence.missing())
 
@@ -103,7 +102,6 @@ def differences(results: dict[str, Grade]) -> list[object]:
         for name, result in results.items()
         if result.total != CASES[name].points
         or not all(n in "; ".join([result.status, *result.notes]) for n in CASES[name].named)
-        or SAID.get(name, "") not in result.output.get("a1-split-step", "")
     ]
 
 
