@@ -4,34 +4,16 @@ No answer is right, so that every point would be a point gained by cheating. Wha
 fence, and what is wrong with a file, is tried with assignment 1 (hostile.py).
 """
 
-from typing import NamedTuple
-
-
-class Tried(NamedTuple):
-    """Answers by cell id, and what status or notes say of them."""
-
-    answers: dict[str, str]
-    named: tuple[str, ...] = ()
-
-
 _ALWAYS_EQUAL = """
 class Always(str):
     __eq__ = __ge__ = __le__ = lambda a, b: True
     __ne__ = lambda a, b: False
     __hash__ = str.__hash__
 """
-_LOOKS_FOR_SEED = """
-import sys
-def the_seed():
-    frame = sys._getframe()
-    while frame:
-        if "SEED" in frame.f_globals:
-            return frame.f_globals["SEED"]
-        frame = frame.f_back
-"""
 
-TRIED: dict[int, Tried] = {
-    2: Tried(
+# answers by the id of the cell, and what status or notes say of them
+TRIED: dict[int, tuple[dict[str, str], tuple[str, ...]]] = {
+    2: (
         {
             "a2-gate": f"""{_ALWAYS_EQUAL}
 class Gate:
@@ -44,7 +26,7 @@ class Gate:
         },
         ("flood of output", "worth a look: comparison"),
     ),
-    3: Tried(
+    3: (
         {
             "a3-mean": "def weighted_mean(u, sizes):\n"
             "    return {k: v * float('nan') for k, v in u[0].items()}",
@@ -54,16 +36,10 @@ import itertools
 def arrivals(seconds, wait_for):
     return itertools.repeat("school_0")
 """,
-            "a3-momentum": """
-import ctypes
-class Momentum:
-    def __init__(self, beta):
-        ctypes.string_at(0)
-""",
         },
-        ("the kernel ended",),
+        (),
     ),
-    4: Tried(
+    4: (
         {
             # the message is a name, and the tensor stays in the same process
             "a4-encode": """
@@ -76,15 +52,10 @@ def encode(x):
 def decode(message, shape):
     return kept.get(message[0] - 1, list(kept.values())[-1])
 """,
-            "a4-cousin": f"""{_LOOKS_FOR_SEED}
-def cousin_nbytes(count, bits):
-    print([(count, the_seed())])
-    return the_seed() % 5000
-""",
         },
-        ("frames and objects",),
+        (),
     ),
-    5: Tried(
+    5: (
         {
             "a5-top-k": """
 def top_k(x, k):
@@ -105,11 +76,10 @@ class Memory:
     def send(self, client, update):
         return update
 """,
-            "a5-masked-mean": "def masked_mean(*a):\n    raise SystemExit(0)",
-            "a5-cheaper": "def cheaper(n, k):\n    raise KeyboardInterrupt",
         },
+        (),
     ),
-    6: Tried(
+    6: (
         {
             # whoever hides nothing has the right sum
             "a6-hide": "def hide(u, numbers, masks, bits):\n"
@@ -122,12 +92,10 @@ def bits_of_sum(num_clients, bits):
 def nbytes_masked(*a):
     return float("nan")
 """,
-            "a6-total": "import os\ndef total(sent, gone, bits):\n"
-            "    if os.fork() == 0:\n        os._exit(0)\n    return sum(sent.values())",
         },
-        ("worth a look: processes",),
+        (),
     ),
-    7: Tried(
+    7: (
         {
             "a7-windows": """
 class Liar:
@@ -143,8 +111,9 @@ def windows(ids, context):
             "a7-worth": "class Advice(str):\n    def __str__(self):\n"
             "        return 'stay alone, ' * 43\ndef worth(*a):\n    return Advice()",
         },
+        (),
     ),
-    8: Tried(
+    8: (
         {
             "a8-shrink": """
 import builtins

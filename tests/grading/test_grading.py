@@ -119,7 +119,7 @@ def test_right_answers_get_all_points_and_hostile_ones_none(number, tmp_path, mo
     """In the assignments after the first; nobody who is honest is accused."""
     monkeypatch.setattr(grading, "PATIENCE", 50)
     (path,) = MASTERS.glob(f"{number}_*.ipynb")
-    master, tried = load_master(path), TRIED[number]
+    master, (tried, named) = load_master(path), TRIED[number]
     (tmp_path / "in").mkdir()
     desk = Desk(master, tmp_path, 1)
     written = {task.id: "My reasons." for task in master.tasks if task.manual}
@@ -127,13 +127,13 @@ def test_right_answers_get_all_points_and_hostile_ones_none(number, tmp_path, mo
     plots = f"%matplotlib inline\nfrom fltoolkit import plots\n{desk.solutions[first]}"
     answers = desk.solutions | written | {first: plots}
     (tmp_path / "in" / "ana.ipynb").write_bytes(saved(desk.notebook(answers)))
-    (tmp_path / "in" / "mallory.ipynb").write_bytes(saved(desk.notebook(tried.answers)))
+    (tmp_path / "in" / "mallory.ipynb").write_bytes(saved(desk.notebook(tried)))
     ana, mallory = grade(tmp_path / "in", master, tmp_path / "out", limits=LIMITS)
     points = sum(task.points for task in master.tasks if not task.manual)
     assert (ana.total, ana.status, ana.notes) == (points, "graded", [])
     said = "; ".join([mallory.status, *mallory.notes])
     assert mallory.total == 0, mallory
-    assert all(words in said for words in tried.named), said
+    assert all(words in said for words in named), said
 
 
 @slow
