@@ -72,10 +72,11 @@ def _tracks(args: argparse.Namespace) -> int:
 
 def _rehearse(args: argparse.Namespace) -> int:
     from fltoolkit_contest.referee import NUM_RUNS, bound, rehearse
-    from fltoolkit_contest.tracks import TRACKS
+    from fltoolkit_contest.tracks import chosen
 
     (track, league), scores = _where(args), []
-    text, metric = args.entry.read_text(encoding="utf-8"), TRACKS[track].metric
+    text, task = args.entry.read_text(encoding="utf-8"), chosen(track, league)[0]
+    metric = task.metric
     for number in range(args.runs):
         for record in rehearse(text, track=track, league=league, number=number):
             value = f"{metric} {record[metric]:.4f}   " if metric in record else ""
@@ -84,7 +85,7 @@ def _rehearse(args: argparse.Namespace) -> int:
     if args.runs == NUM_RUNS:  # what `verify` would decide by
         least = bound(scores, higher_is_better=metric == "accuracy")
         mean = sum(scores) / len(scores)
-        print(f"mean {mean:.4f}, bound {least:.4f}; wanted: {TRACKS[track].wanted}")
+        print(f"mean {mean:.4f}, bound {least:.4f}; wanted: {task.wanted}")
     return 0
 
 
@@ -140,7 +141,9 @@ def _board(args: argparse.Namespace) -> int:
     from fltoolkit_contest.card import board, printable
     from fltoolkit_contest.entry import LONGEST
     from fltoolkit_contest.referee import verify
+    from fltoolkit_contest.tracks import chosen
 
+    chosen(args.track, args.league)
     cards = []
     for path in sorted([*args.folder.glob("*.py"), *args.folder.glob("*/entry.py")]):
         name = printable(path.stem if path.parent == args.folder else path.parent.name, 80)

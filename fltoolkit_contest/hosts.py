@@ -31,8 +31,6 @@ PACKAGES = _TORCH + _MORE + _NUMPY + _OURS + _THEIRS
 PATIENCE = 10  # real time per processor time: others may use the machine, too
 BOUNDS = fence.Bounds(memory=4 << 30)
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-
-
 Request = tuple[dict[str, Any], list[Array]]
 
 

@@ -20,7 +20,7 @@ from fltoolkit_contest.hosts import Hosts, Request, checked
 from fltoolkit_contest.party import Process
 from fltoolkit_contest.pipes import Array, parse, to_bytes
 from fltoolkit_contest.slots import CupError, Wire
-from fltoolkit_contest.tracks import CONTEXT, LEAGUES, TRACKS, Drawn, Track
+from fltoolkit_contest.tracks import CONTEXT, Drawn, Track, chosen
 from fltoolkit_research.leakage.attacks import auc, explained_variance, train_decoder
 from fltoolkit_research.pooled.compressors import lossless
 
@@ -265,7 +265,7 @@ def rehearse(
     >>> [record["nbytes"] for record in rehearse(source, track="digits", league="open")]
     [15, 15]
     """
-    play = Play.of(*_chosen(track, league), read_entry(text), salt, number)
+    play = Play.of(*chosen(track, league), read_entry(text), salt, number)
     here = _Here(play.setups())
     x, y = play.drawn.hidden
 
@@ -284,17 +284,6 @@ def rehearse(
     scores, codes = play.predict(here, x)
     play.wire.coded(codes)
     yield {**record(play.wire), play.track.metric: play.score(scores, y)}
-
-
-def _chosen(track: str, league: str) -> tuple[Track, str]:
-    if track not in TRACKS:
-        raise ValueError(f"track={track!r}: choose one of {', '.join(TRACKS)}")
-    if league not in TRACKS[track].leagues:
-        raise ValueError(
-            f"league={league!r}: {track} has {', '.join(TRACKS[track].leagues)}"
-            + ("" if league in LEAGUES else f"; the leagues are {', '.join(LEAGUES)}")
-        )
-    return TRACKS[track], league
 
 
 def verify(
@@ -322,7 +311,8 @@ def verify(
 
     The docs have an example: docs/cup.md.
     """
-    chosen, league = _chosen(track, league)
+    task, league = chosen(track, league)
+    higher = task.metric == "accuracy"  # is better
     bound([0.0] * num_runs)  # ValueError if so many runs are not possible
     entry = read_entry(text)
     salt = salt or secrets.token_hex(16)
@@ -330,33 +320,32 @@ def verify(
     replayed = _drawn(salt, entry.sha256, num_runs, "replay") % max(1, num_runs - 1)
     used, runs, kept = {"cpu_seconds": 0.0, "memory": 0.0}, [], None
     for number in range(num_runs):
-        play = Play.of(chosen, league, entry, salt, number)
+        play = Play.of(task, league, entry, salt, number)
         runs.append(run := _one_run(play, used))
-        accuracy = chosen.metric == "accuracy"
-        score = f"{100 * run['score']:.2f} %" if accuracy else f"{run['score']:.3f} nats"
+        score = f"{100 * run['score']:.2f} %" if higher else f"{run['score']:.3f} nats"
         report(f"run {number + 1}: {score}, {run['nbytes']:,} bytes, {run['exchanges']} exchanges")
         kept = play if number == replayed else kept
     if kept is not None:
         _again(kept, _drawn(salt, entry.sha256, replayed, "again"), used)
         report(f"run {replayed + 1} was made again from its messages, party by party: the same")
     scores = [run["score"] for run in runs]
-    low = bound(scores, higher_is_better=chosen.metric == "accuracy")
-    reached = low >= chosen.target if chosen.metric == "accuracy" else low <= chosen.target
+    low = bound(scores, higher_is_better=higher)
+    reached = low >= task.target if higher else low <= task.target
     return Card(
         track=track,
         league=league,
         name=printable(name, 80) or "entry",
         sha256=entry.sha256,
         salt=salt,
-        target=chosen.target,
-        metric=chosen.metric,
+        target=task.target,
+        metric=task.metric,
         runs=runs,
         bound=low,
         accepted=reached and num_runs == NUM_RUNS,
         charge=entry.charge,
         code={"zipped": entry.nbytes_code, "constants": entry.num_constants}
         | {"names": entry.num_names},
-        data_nbytes=_data_nbytes(chosen, league, salt, entry),
+        data_nbytes=_data_nbytes(task, league, salt, entry),
         measured={**{name: round(value, 1) for name, value in used.items()}, **about_machine()},
     )
 

@@ -183,3 +183,16 @@ _TRACKS = (
 )
 TRACKS: dict[str, Track] = {track.name: track for track in _TRACKS}
 """The tracks by name."""
+
+
+def chosen(track: str, league: str) -> tuple[Track, str]:
+    """The track of this name; ValueError if there is none, or if it has no such league.
+
+    >>> chosen("digits", "sums")[0].target
+    0.95
+    """
+    if track not in TRACKS:
+        raise ValueError(f"track={track!r}: choose one of {', '.join(TRACKS)}")
+    if league not in TRACKS[track].leagues:
+        raise ValueError(f"league={league!r}: {track} has {', '.join(TRACKS[track].leagues)}")
+    return TRACKS[track], league

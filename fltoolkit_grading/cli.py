@@ -156,7 +156,7 @@ def _grade(args: argparse.Namespace) -> int:
         raise ValueError("give --roster EXPORTED.csv and --column HEADER together")
     limits = grading.Limits(cell_seconds=args.cell_seconds, total_seconds=args.total_seconds)
     master = assignment.load_master(args.assignment)
-    bar = functools.partial(_bar, seconds=limits.longest / args.jobs)
+    bar = functools.partial(_bar, seconds=limits.longest / max(args.jobs, 1))
     about = {"jobs": args.jobs, "limits": limits, "progress": bar}
     results = grading.grade(args.submissions, master, args.out, **about)
     problems = gradebook.write(master, results, args.out)

@@ -30,8 +30,6 @@ from fltoolkit_grading.reading import names_defined, read_submission, without_ma
 
 NotebookJSON = dict[str, Any]
 MAX_ANSWER = 200_000  # characters
-BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
-HIDDEN_BEGIN, HIDDEN_END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
 OWN = "own cell"  # answers of this name, with a number, are no cells of the master
 BEFORE = "before-"  # the ids of added cells begin so
 # the module check_cell, without a name for it in the student's namespace
@@ -219,11 +217,11 @@ def _wrong_in(cell: dict[str, Any]) -> Iterator[str]:
     """The mistakes in one cell of a master."""
     kind, source, name = kind_of(cell), text_of(cell), cell.get("id")
     if kind in ("answer", "question") and not _REGION.search(source):
-        yield f"{kind} {name!r}: no {BEGIN} ... {END}"
-    elif kind not in ("answer", "question") and BEGIN in source:
+        yield f"{kind} {name!r}: no ### BEGIN SOLUTION ... ### END SOLUTION"
+    elif kind not in ("answer", "question") and "### BEGIN SOLUTION" in source:
         yield f"cell {name!r} holds a solution but is no answer: it would be released"
     if kind == "hidden" and not _HIDDEN.search(source):
-        yield f"hidden {name!r}: no {HIDDEN_BEGIN} ... {HIDDEN_END}"
+        yield f"hidden {name!r}: no ### BEGIN HIDDEN TESTS ... ### END HIDDEN TESTS"
     if kind == "hidden" and not {"print", "SEED"} <= _names_used(source):
         yield f"hidden {name!r}: it must print something that depends on SEED"
     if kind in ("hidden", "question"):
