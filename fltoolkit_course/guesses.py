@@ -39,20 +39,16 @@ OF_ALL = Between(0, None)
 _DIGITS = re.compile(r"\d+(?:,\d{3})*|\{\}")
 _FIRST = (
     "  No guess yet. Replace None by yours and run this cell again: a wrong guess\n"
-    "  costs nothing, and it makes the result stick. (predict.skip() shows all.)"
-)
-_ABOVE = (
-    "  No guess yet. It is measured: write your guess where the question stands, and run that\n"
-    "  cell again. It answers at once. (predict.skip() shows all.)"
+    "  costs nothing, and it makes the result stick."
 )
 
 
 class Predict:
-    """Ask for a guess, then show the measured value; ``predict.skip()`` shows it without a guess.
+    """Ask for a guess, then show the measured value: at the second time also without a guess.
 
     Args:
-        remember: called with the question and the `Guess` after each guess. If guessing was
-            skipped, ``guessed`` of the `Guess` is empty.
+        remember: called with the question and the `Guess` when a measured value is shown. Without
+            a guess, ``guessed`` of the `Guess` is empty.
         possible: for each question what may be guessed: numbers, or the words to choose from. A
             number in a question may be written ``{}``, if it varies. To a question that is not
             among them everything is possible.
@@ -73,21 +69,17 @@ class Predict:
         remember: Callable[[str, Guess], None] = lambda question, guess: None,
         possible: Mapping[str, Between | tuple[str, ...]] | None = None,
     ):
-        self._remember, self._skipping = remember, False
+        self._remember = remember
         self._possible = {_DIGITS.sub("{}", key): one for key, one in (possible or {}).items()}
         self._found: dict[str, tuple[Any, str]] = {}  # what was measured, by question
         self._asked: dict[str, Any] = {}  # guesses of questions whose cell measures nothing
         self._told: set[str] = set()  # the questions whose measured value was shown
+        self._met: set[str] = set()  # the questions that were asked where they are measured
         self.shown = False  # whether the latest call showed its measured value
 
     def told(self, *questions: str) -> bool:
         """Whether the measured values of all these questions were shown in this session."""
         return self._told.issuperset(questions)
-
-    def skip(self) -> None:
-        """From now on show measured values without a guess."""
-        self._skipping = True
-        print("Measured values are shown without a guess.")
 
     def ask(self, question: str, guess: Any, unit: str = "") -> None:
         """Ask in a cell of its own, which measures nothing and so answers at once.
@@ -105,8 +97,7 @@ class Predict:
             return self._compare(question, guess, *self._found[question], here=True)
         print(question)
         if guess is None or guess is ...:
-            silent = self._skipping or saved_edition()
-            print("  The next cells measure it." if silent else _FIRST)
+            print("  The next cells measure it." if saved_edition() else _FIRST)
         elif (read := self._read(question, guess, 0.0 if unit else None, unit)) is not None:
             print(f"  your guess: {f'{say(read)} {unit}'.rstrip()}. The next cells measure it.")
         return None
@@ -114,14 +105,14 @@ class Predict:
     def __call__(self, question: str, guess: Any, measured: Any, unit: str = "") -> None:
         """Print the reader's guess beside the measured value, and how far off it was.
 
-        If the guess is None (or ``...``), the measured value is not printed, so that the reader
-        guesses first. After `skip`, and in the saved notebooks, it is printed without a guess.
+        If the guess is None (or ``...``) in the cell that asks, the measured value is not printed
+        at the first time, so that the reader guesses first. In the saved notebooks it is.
 
         Args:
             question: what is measured, one sentence.
             guess: the reader's: a number, or a text of which the number is read: "28 bits". A
-                guess that cannot be read shows nothing, and is not kept. A question that was
-                asked with `ask` has its own guess, and this one is not used.
+                guess that cannot be read is not kept. A question that was asked with `ask` has
+                its own guess, and this one is not used.
             measured: the value that was measured.
             unit: written after both values, e.g. "B".
         """
@@ -132,18 +123,22 @@ class Predict:
     def _compare(self, question: str, guess: Any, measured: Any, unit: str, *, here: bool) -> None:
         """The lines of a call; ``here``: whether the guess is written in the cell that runs."""
         print(question)
-        none = guess is None or guess is ...
+        none, first = guess is None or guess is ..., here and question not in self._met
+        self._met.add(question)
         read = None if none else self._read(question, guess, measured, unit, here)
         made = read is not None
-        self.shown = made or self._skipping or saved_edition()
+        self.shown = made or not here or (none and not first) or saved_edition()
         if none and not self.shown:
-            print(_FIRST if here else _ABOVE)
+            print(_FIRST)
         if not self.shown:
             return
         self._told.add(question)
         guessed = f"{say(read)} {unit}".rstrip() if made else ""
         found = f"{say(measured)} {unit}".rstrip()
-        print(f"  your guess: {guessed or 'no guess was made'}")
+        if made or saved_edition():
+            print(f"  your guess: {guessed or 'no guess was made'}")
+        elif none:
+            print("  You have not guessed; here is the measurement all the same.")
         print(f"  measured:   {found}")
         off = distance(read, measured, unit=self._step(question, unit)) if made else ""
         if made:
@@ -189,6 +184,10 @@ class Predict:
             guess = number(read := read_answer(typed, like, unit))
         except ValueError as error:
             raise _refused(typed, str(error), wanted) from None
+        whole = 100 if unit == "%" else high if possible.high is None else 0
+        if whole and 0 < (guess or 0) < 1 <= like and "%" not in str(typed):
+            meant = f"{say(whole * guess)} {unit}".rstrip()
+            raise _refused(typed, f"Did you mean {meant}?", f"'{meant}' or '{say(guess)} %'")
         if guess is None or not math.isfinite(guess):
             raise _refused(typed, "That is no finite number.", wanted)
         if not low <= guess <= high:
