@@ -9,7 +9,7 @@
     notebook        one notebook: its guesses, its checks, and the card that counts them
     nb00            answers of notebook 00 (try to answer before you look)
     nb01            answers of notebook 01
-    nb01b           the question of notebook 01b
+    nb01b           the questions of notebook 01b
     nb02            answers of notebook 02
     nb02b           answers of notebook 02b
     nb_gallery      answers of the codec gallery

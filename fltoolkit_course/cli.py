@@ -31,14 +31,7 @@ and opens the notebook that comes next."""
 def shipped() -> Path:
     """The folder with the notebooks of this package."""
     installed = Path(__file__).parent / "notebooks"
-    checkout = Path(__file__).parents[1] / "notebooks"
-    found = next((folder for folder in (installed, checkout) if (folder / FIRST).exists()), None)
-    if found is None:
-        raise FileNotFoundError(
-            f"no notebooks in {installed} nor in {checkout}: this installation is not complete. "
-            'Run pip install --force-reinstall --no-deps "fltoolkit[course]"'
-        )
-    return found
+    return installed if installed.exists() else Path(__file__).parents[1] / "notebooks"
 
 
 def without_outputs(notebook: str) -> str:
@@ -122,12 +115,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _next(folder: Path) -> str:
-    """Print the first path, and what was done in this folder; the file of the next notebook."""
-    from fltoolkit_course.done import read_done
+    """Print what was done, of the first path or of the course; the file of the next notebook."""
     from fltoolkit_course.syllabus import next_notebook, path, progress
 
-    print(path())
-    if read_done(folder):
-        print(progress(folder))
-    notebook = next_notebook(folder)
+    table, notebook = path(folder)
+    print(table if notebook else progress(folder))
+    notebook = notebook or next_notebook(folder)
     return next((path.name for path in folder.glob(f"{notebook.file}*.ipynb")), FIRST)

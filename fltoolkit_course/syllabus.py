@@ -27,29 +27,41 @@ class Excerpt(NamedTuple):
     """What the path has of a notebook."""
 
     minutes: int
+    guesses: int  # so many, the first ones of the notebook
     until: str = ""  # the heading at which its reader stops; "": there is none
 
 
 # The minutes of a part are its share of the notebook's words, lines of code, questions and cells.
 PATH = {
-    "00": Excerpt(15),
-    "01": Excerpt(20, "The full run, live"),
-    "01b": Excerpt(10),
-    "05": Excerpt(25, "Levels that grow"),
-    "08": Excerpt(20, "One number without an attacker: distance correlation"),
+    "00": Excerpt(15, 2),
+    "01": Excerpt(20, 2, "The full run, live"),
+    "01b": Excerpt(10, 2),
+    "05": Excerpt(25, 4, "Levels that grow"),
+    "08": Excerpt(20, 3, "One number without an attacker: distance correlation"),
 }
 
 
-def path() -> Table:
-    """A table of the ninety-minute path: what to read first."""
-    rows = []
+def path(folder: Path) -> tuple[Table, Notebook | None]:
+    """A table of the ninety-minute path and of what was done of it, and the notebook to go on with.
+
+    A part is done when the measured value of each of its questions was shown. The notebook is None
+    if all parts are done, or if the reader has begun something that is not on the path.
+    """
+    kept, rows, left, strayed = read_done(folder), [], [], False
     for notebook in NOTEBOOKS:
-        if notebook.number in PATH:
-            minutes, until = PATH[notebook.number]
-            where = f"up to the heading {until!r}" if until else "all of it"
-            rows.append([f"{notebook.number} · {notebook.title}", f"about {minutes}", where])
-    after = f"Notebook 00 has the map of all {len(NOTEBOOKS)}."
-    return Table("The first ninety minutes", ["notebook", "minutes", ""], rows, [after])
+        part = PATH.get(notebook.number, Excerpt(0, 0))
+        asked = [*notebook.guesses][: part.guesses]
+        shown = kept.get(notebook.number, Done()).guesses.keys()
+        strayed = strayed or not shown <= {*asked}
+        if part.minutes:
+            where = f"up to the heading {part.until!r}" if part.until else "all of it"
+            name, minutes = f"{notebook.number} · {notebook.title}", f"about {part.minutes}"
+            rows.append([name, minutes, "done" if shown >= {*asked} else "", where])
+            left += [] if rows[-1][2] else [notebook]
+    after = f"The path: {len(PATH) - len(left)} of {len(PATH)} done."
+    after += f" Notebook 00 has the map of all {len(NOTEBOOKS)}."
+    table = Table("The first ninety minutes", ["notebook", "minutes", "", ""], rows, [after])
+    return table, None if strayed or not left else left[0]
 
 
 def _counts(notebook: Notebook, done: Done) -> tuple[int, int, bool]:
@@ -67,10 +79,7 @@ def next_notebook(folder: Path) -> Notebook:
     """
     kept = read_done(folder)
     done = [kept.get(notebook.number, Done()) for notebook in NOTEBOOKS]
-    begun = 0
-    for place, each in enumerate(done):
-        if each.guesses or each.checks:
-            begun = place
+    begun = max((n for n, part in enumerate(done) if part.guesses or part.checks), default=0)
     order = [*range(begun, len(NOTEBOOKS)), *range(begun)]
     open_ = (place for place in order if not _counts(NOTEBOOKS[place], done[place])[-1])
     return NOTEBOOKS[next(open_, 0)]
