@@ -119,6 +119,6 @@ def _next(folder: Path) -> str:
     from fltoolkit_course.syllabus import next_notebook, path, progress
 
     table, notebook = path(folder)
-    print(table if notebook else progress(folder))
+    print(table or progress(folder))
     notebook = notebook or next_notebook(folder)
     return next((path.name for path in folder.glob(f"{notebook.file}*.ipynb")), FIRST)

@@ -41,11 +41,11 @@ PATH = {
 }
 
 
-def path(folder: Path) -> tuple[Table, Notebook | None]:
-    """A table of the ninety-minute path and of what was done of it, and the notebook to go on with.
+def path(folder: Path) -> tuple[Table | None, Notebook | None]:
+    """A table of the ninety-minute path and what was done of it, and the notebook to go on with.
 
-    A part is done when the measured value of each of its questions was shown. The notebook is None
-    if all parts are done, or if the reader has begun something that is not on the path.
+    A part is done when the measured value of each of its questions was shown. Both are None if the
+    reader has begun what is not on the path; the notebook alone is None if all parts are done.
     """
     kept, rows, left, strayed = read_done(folder), [], [], False
     for notebook in NOTEBOOKS:
@@ -61,7 +61,7 @@ def path(folder: Path) -> tuple[Table, Notebook | None]:
     after = f"The path: {len(PATH) - len(left)} of {len(PATH)} done."
     after += f" Notebook 00 has the map of all {len(NOTEBOOKS)}."
     table = Table("The first ninety minutes", ["notebook", "minutes", "", ""], rows, [after])
-    return table, None if strayed or not left else left[0]
+    return (None, None) if strayed else (table, left[0] if left else None)
 
 
 def _counts(notebook: Notebook, done: Done) -> tuple[int, int, bool]:
