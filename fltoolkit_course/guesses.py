@@ -184,12 +184,12 @@ class Predict:
             guess = number(read := read_answer(typed, like, unit))
         except ValueError as error:
             raise _refused(typed, str(error), wanted) from None
-        whole = 100 if unit == "%" else high if possible.high is None else 0
-        if whole and 0 < (guess or 0) < 1 <= like and "%" not in str(typed):
-            meant = f"{say(whole * guess)} {unit}".rstrip()
-            raise _refused(typed, f"Did you mean {meant}?", f"'{meant}' or '{say(guess)} %'")
         if guess is None or not math.isfinite(guess):
             raise _refused(typed, "That is no finite number.", wanted)
+        whole = 100 if unit == "%" else high if possible.high is None else 0
+        if whole and 0 < guess < 1 <= like and "%" not in str(typed):
+            meant = f"{say(whole * guess)} {unit}".rstrip()
+            raise _refused(typed, f"Did you mean {meant}?", f"'{meant}' or '{say(guess)} %'")
         if not low <= guess <= high:
             raise _refused(typed, "That is not possible.", wanted)
         return read
