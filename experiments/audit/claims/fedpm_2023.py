@@ -8,7 +8,7 @@ from torch import nn
 from torch.func import functional_call
 
 from experiments.audit import rule
-from experiments.audit.claim import Claim, Finding, Runs, Values, judged, on_seeds, spread, times
+from experiments.audit.claim import Claim, Finding, Runs, Values, factors, judged, on_seeds, spread
 from fltoolkit import Batches, Channel, Party, evaluate, fedavg, load
 from fltoolkit.codecs import Pipeline
 from fltoolkit.codecs.stage import Parts, Stage, Symbols, floats, take_symbols
@@ -25,7 +25,7 @@ WEIGHTS, MASKS = "weights, float32", "masks"
 
 @dataclass
 class Whole(Stage):
-    """Whole numbers from 0 to ``most`` as symbols: masks, or how many clients kept a weight."""
+    """Whole numbers from 0 to ``most`` as symbols; of masks the most is 1."""
 
     most: int
     leaves_floats = False
@@ -77,16 +77,12 @@ def local_mask(
 
 
 def of_masks(seed: int, quick: bool) -> Values:
-    """The server's probabilities are the mean of the masks, and travel as floats.
-
-    They are multiples of 1 / CLIENTS, so a second channel carries them as whole numbers.
-    """
+    """The server's probabilities are the mean of the masks, and travel as floats."""
     data = load("digits" if quick else "mnist").flat()
     keep, rounds = min(SAMPLES, len(data.y_train)), 1 if quick else ROUNDS
     model = nn.Sequential(nn.Linear(64, 10), nn.LogSoftmax(1)) if quick else mcmahan_2nn(seed=seed)
     weights = random_weights(model, seed)
     channel = Channel({"update": Pipeline(Whole(1), ContextEntropy())})
-    counts = Channel({"model": Pipeline(Whole(CLIENTS), ContextEntropy())})
     generator = torch.Generator().manual_seed(seed)
     sums: Tree = {
         n: torch.randint(1, CLIENTS, w.shape, generator=generator).float()
@@ -99,8 +95,6 @@ def of_masks(seed: int, quick: bool) -> Values:
             name, key = f"client_{k}", (seed * 1000 + number) * 100 + k
             down = {n: s / CLIENTS for n, s in sums.items()}
             start = channel.send("server", name, "model", down)
-            counted = counts.send("server", name, "model", sums)
-            assert all(torch.equal(counted[n] / CLIENTS, p) for n, p in start.items())
             batches = Batches(data.x_train[part], data.y_train[part], BATCH_SIZE, seed=key)
             mask = local_mask(model, start, weights, batches, 1 if quick else EPOCHS, key)
             masks.append(channel.send(name, "server", "update", mask))
@@ -111,10 +105,8 @@ def of_masks(seed: int, quick: bool) -> Values:
     return score(model, data) | {
         "nbytes": float(channel.nbytes()),
         "nbytes_up": float(up),
-        "nbytes_counts": float(up + counts.nbytes()),
         "bits_up": bits * up,
         "bits_down": bits * channel.nbytes(kind="model"),
-        "bits_counts": bits * counts.nbytes(),
     }
 
 
@@ -144,21 +136,16 @@ def judge(runs: Runs) -> Finding:
     The paper trains for a hundred rounds and more: a bit or more here refutes nothing.
     """
     up, down = runs.all(MASKS, "bits_up"), runs.all(MASKS, "bits_down")
-    dense, counts = runs.all(WEIGHTS, "nbytes"), runs.all(MASKS, "nbytes_counts")
-    fewer = times([a / b for a, b in zip(dense, counts, strict=True)])
     words = (
         f"{spread(up)} bits per parameter up and {spread(down, '.1f')} down, with all headers, "
         f"{on_seeds(runs)}; "
         f"{spread(runs.points(MASKS, WEIGHTS), '+.2f')} points from averaging float32 weights as "
-        "often. With ten clients the probabilities are multiples of a tenth: sent as whole numbers "
-        f"behind the coder they take {spread(runs.all(MASKS, 'bits_counts'))} bits down, and then "
-        f"it is {fewer} times fewer bytes both ways."
+        "often."
     )
     if max(up) >= 1:
         words += " After so few rounds the draws are too near to even for a coder to gain."
     verdict = judged(rule.at_most(up, 1))
-    factors = (times(runs.fewer(MASKS, WEIGHTS, key)) for key in ("nbytes_up", "nbytes"))
-    return Finding(verdict, words, *factors)
+    return Finding(verdict, words, *factors(runs, MASKS, WEIGHTS))
 
 
 CLAIM = Claim(
