@@ -30,6 +30,7 @@ MAGIC = b"FLT1"
 MESSAGE, WORD, GOODBYE = range(3)
 _ENVELOPE = struct.Struct("<4sB3xIIQ")
 NBYTES_ENVELOPE = _ENVELOPE.size + 4
+MAX_NBYTES = 2**30  # of one message, so that another process cannot make this one use all memory
 
 _Works = list[tuple[Any, Tensor]]  # transfers that have begun, and the memory they use
 
@@ -90,7 +91,7 @@ class Peers:
         first = self._arrived(coming, rank, what)
         head = bytes(first[:NBYTES_ENVELOPE])
         magic, came, step, mark, nbytes = _ENVELOPE.unpack(head[:-4])
-        if magic != MAGIC or head[-4:] != _checksum(head[:-4]):
+        if magic != MAGIC or head[-4:] != _checksum(head[:-4]) or nbytes > MAX_NBYTES:
             raise PeerError(
                 f"step {self._step()}, waiting for {what}: process {rank} sent an envelope that is "
                 f"damaged or of another version ({head.hex(' ', 4)})"
@@ -121,7 +122,13 @@ class Peers:
                     f"{step} and does something else. All processes must do this after the same "
                     "record"
                 )
-            words[rank] = json.loads(values)
+            try:
+                words[rank] = {**json.loads(values)}
+            except (ValueError, TypeError, RecursionError) as error:
+                raise PeerError(
+                    f"step {self._step()}, waiting for {what}: {self.names(rank)} (process {rank}) "
+                    f"sent values that cannot be read: {error}"
+                ) from error
         for rank, works in sends.items():
             self._finish(works, rank, what)
         return words

@@ -54,11 +54,6 @@ def pool(
 
     Raises ValueError for arguments that do not fit, before anything is sent.
     """
-    if not owners or receiver.name in owners:
-        raise ValueError(
-            f"owners {sorted(owners)}, receiver {receiver.name!r}: give one owner or more, and a "
-            "receiver with another name"
-        )
     for name, (x, y) in owners.items():
         if len(x) != len(y) or not len(y):
             raise ValueError(f"owner {name!r} has {len(x)} samples and {len(y)} labels, or none")

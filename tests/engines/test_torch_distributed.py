@@ -20,6 +20,8 @@ from distributed_scenarios import (
     together,
 )
 
+from fltoolkit_engines._peers import WORD, PeerError, Peers
+
 pytestmark = pytest.mark.slow
 RUNS = ["vanilla", "multi_hop", "u_shaped", "vertical", "relay", "splitfed_1", "splitfed_2"]
 OF_TWO = ["vanilla", "u_shaped", "vertical", "asynchronous"]
@@ -56,6 +58,17 @@ def test_several_processes_are_one(three, two, ranks, name, compressed):
 
 
 # -------------------------------------------------------------------------------------- faults
+
+
+@pytest.mark.parametrize("values", [b"\xff", b"[1, 2]", b"7", b"[" * 100_000])
+def test_values_that_cannot_be_read_name_their_sender(monkeypatch, values):
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    peers = Peers.__new__(Peers)
+    peers.rank, peers.ranks, peers._step = 0, {"alice": 0, "bob": 1}, lambda: 3
+    monkeypatch.setattr(peers, "_post", lambda *what: [])
+    monkeypatch.setattr(peers, "get", lambda rank, what: (WORD, 3, 0, values))
+    with pytest.raises(PeerError, match=r"a greeting: 'bob' [(]process 1[)] sent"):
+        peers.exchange({}, "a greeting")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from matplotlib.text import Annotation, Text
 from experiments.pareto import report as pareto_report
 from fltoolkit.history import History
 from fltoolkit.plots.style import summary
-from fltoolkit_course.plots.drawing import _SHAPES
 from fltoolkit_research import Experiment, Result, front, points, protocols
 from fltoolkit_research import plots as research_plots
 from fltoolkit_research.plots.fronts import (
@@ -144,4 +143,4 @@ def test_where_nobody_sends_anything_the_axis_has_no_break():
 def test_all_protocols_of_the_package_have_a_mark():
     own = set(protocols.__all__) - set(SHAPES)
     assert not own, f"{own} are drawn as protocols of one's own"
-    assert {shape for shape, _ in [*SHAPES.values(), OTHER]} <= set(_SHAPES) & set(MARK_WORDS)
+    assert {shape for shape, _ in [*SHAPES.values(), OTHER]} <= set(MARK_WORDS)
