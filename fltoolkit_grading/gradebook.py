@@ -9,6 +9,7 @@ import csv
 import difflib
 import html
 import io
+import json
 import math
 import zipfile
 from collections.abc import Iterable, Sequence
@@ -42,7 +43,7 @@ table{border-collapse:collapse}td{padding:.2em .8em;border-bottom:1px solid #ccc
 
 
 def write(master: Master, results: Sequence[Grade], out: str | Path) -> list[str]:
-    """Write gradebook.csv, feedback/ and its zip, summary.html, and by_hand.csv.
+    """Write gradebook.csv and .json, feedback/ and its zip, summary.html, and by_hand.csv.
 
     A row of the gradebook holds the student, the points of each task and those for lateness, total,
     maximum, status, notes, seconds, memory, and the name of the file. A question that has not been
@@ -54,7 +55,7 @@ def write(master: Master, results: Sequence[Grade], out: str | Path) -> list[str
     >>> write(Master("demo", {"cells": []}, ""), [Grade("ana")], out)
     []
     >>> sorted(path.name for path in out.iterdir())
-    ['feedback', 'feedback.zip', 'gradebook.csv', 'summary.html']
+    ['feedback', 'feedback.zip', 'gradebook.csv', 'gradebook.json', 'summary.html']
     """
     out = Path(out)
     (out / "feedback").mkdir(parents=True, exist_ok=True)
@@ -70,6 +71,7 @@ def write(master: Master, results: Sequence[Grade], out: str | Path) -> list[str
         for r in results
     ]
     _write_csv(out / "gradebook.csv", [*(table[0] if table else ["student"])], table)
+    write_whole(out / "gradebook.json", json.dumps(table, indent=1))
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as pages:
         for result in results:

@@ -5,6 +5,7 @@ Nothing of a student's is run here.
 
 import csv
 import html
+import json
 import os
 import threading
 import zipfile
@@ -507,7 +508,10 @@ def test_a_person_may_write_a_full_name(tmp_path, monkeypatch, capsys):
         assert words in said
     assert "handed in as" not in said
     with open(tmp_path / "gradebook.csv", newline="") as file:
-        rows = [(row[STEP], row["late"], row["total"]) for row in csv.DictReader(file)][:2]
+        table = list(csv.DictReader(file))
+    listed = json.loads((tmp_path / "gradebook.json").read_text())
+    assert [{name: str(value) for name, value in row.items()} for row in listed] == table
+    rows = [(row[STEP], row["late"], row["total"]) for row in table][:2]
     assert rows == [("2.0", "0.0", "3.0"), ("3.0", "-1.0", "2.0")]
     table = (tmp_path / "import.csv").read_text().splitlines()[1:]
     assert table == ["D,90017,d,2", "B,2,ben,", "C,3,cem,", "E,4,eve,0"]
