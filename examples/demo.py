@@ -79,11 +79,10 @@ def splitfed(data: Samples, epochs: int, seed: int, num_clients: int = 5) -> Run
     return evaluated(records, score, every=steps), channel, epochs * steps
 
 
-METHODS = {"vanilla": vanilla, "u_shaped": u_shaped, "splitfed": splitfed}
-TITLES = {
-    "vanilla": "vanilla SplitNN",
-    "u_shaped": "U-shaped, labels stay",
-    "splitfed": "SplitFed v1, 5 Alices",
+METHODS = {
+    "vanilla": (vanilla, "vanilla SplitNN"),
+    "u_shaped": (u_shaped, "U-shaped, labels stay"),
+    "splitfed": (splitfed, "SplitFed v1, 5 Alices"),
 }
 
 
@@ -102,21 +101,21 @@ def main() -> None:
     print(data, f"\n{args.epochs} epochs, {args.seeds} seed(s), batch {BATCH_SIZE}, lr {LR}\n")
     print(f"{'method':24s}{'accuracy':>24s}{'MB up':>10s}{'MB down':>10s}{'MB sent':>10s}{'s':>7s}")
     for name in [args.only] if args.only else METHODS:
-        start, runs = time.perf_counter(), []
+        (train, title), start, runs = METHODS[name], time.perf_counter(), []
         for seed in range(args.seeds):
-            records, channel, steps = METHODS[name](data, args.epochs, seed)
+            records, channel, steps = train(data, args.epochs, seed)
             history = History()
             for record in watch(records, steps, title=f"{name}, seed {seed}"):
                 history.append(record)
             history.save(args.out / f"{name}-{seed}.jsonl")
             runs.append(history.having("accuracy"))
-        histories[TITLES[name]] = runs
+        histories[title] = runs
         finals = [100 * run[-1]["accuracy"] for run in runs]
         spread = f"{mean_ci(finals)} %"  # in brackets the 95 % interval by Student's t
         sizes = [runs[0][-1][key] / 1e6 for key in ("nbytes_up", "nbytes_down")]
         seconds = (time.perf_counter() - start) / args.seeds
         print(
-            f"{TITLES[name]:24s}{spread:>24s}{sizes[0]:10.2f}{sizes[1]:10.2f}"
+            f"{title:24s}{spread:>24s}{sizes[0]:10.2f}{sizes[1]:10.2f}"
             f"{channel.nbytes() / 1e6:10.2f}{seconds:7.1f}"
         )
     ax = plots.accuracy_over_bytes(histories)

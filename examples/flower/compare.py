@@ -32,11 +32,8 @@ SECONDS = 600  # a run that takes longer has been lost by the engine
 
 def in_process(config: dict, out: Path) -> None:
     num, seed = config["num-clients"], config["seed"]
-    model, channel, start = (
-        network(seed),
-        Channel(codecs(config["compressed"])),
-        time.perf_counter(),
-    )
+    model, channel = network(seed), Channel(codecs(config["compressed"]))
+    start = time.perf_counter()
     clients = {f"client-{k}": own_data(k, num, seed) for k in range(num)}
     in_turn = functools.partial(local_updates, chunk=1)
     for _ in fedavg(model, Fleet(clients, in_turn), channel, **settings(config)):
@@ -69,14 +66,12 @@ def deployment(config: dict, out: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--deployment", action="store_true")
-    parser.add_argument("--no-simulation", action="store_true", help="which needs flwr[simulation]")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--out", type=Path, help="write the rows there too, as JSON")
     args = parser.parse_args()
     app = tomli.loads((HERE / "pyproject.toml").read_text())["tool"]["flwr"]["app"]
     config = app["config"] | {"rounds": args.rounds}
-    ways = {"FedAvg, one process": in_process}
-    ways |= {} if args.no_simulation else {"FedAvg, simulation": simulation}
+    ways = {"FedAvg, one process": in_process, "FedAvg, simulation": simulation}
     ways |= {"FedAvg, deployed": deployment} if args.deployment else {}
     rows, weights = [], {}
     for name, run in ways.items():
@@ -85,9 +80,8 @@ def main() -> None:
         report = json.loads((out / "report.json").read_text())
         weights[name] = torch.load(out / "model.pt", weights_only=True)
         rows.append((name, report, time.perf_counter() - start))
-    print(
-        f"\n{'':22s}{'accuracy':>10s}{'ours [kB]':>12s}{'moved [kB]':>12s}{'s':>8s}{'all [s]':>9s}"
-    )
+    header = f"{'accuracy':>10s}{'ours [kB]':>12s}{'moved [kB]':>12s}{'s':>8s}{'all [s]':>9s}"
+    print(f"\n{'':22s}{header}")
     for name, report, seconds in rows:
         print(
             f"{name:22s}{100 * report['accuracy']:8.2f} %{report['nbytes'] / 1e3:12.1f}"

@@ -1,21 +1,16 @@
-"""Run the app on a SuperLink and two SuperNodes on this machine, with TLS and node authentication.
+"""A SuperLink and two SuperNodes on this machine, with TLS and node authentication.
 
-    python loopback.py                        # in this folder, with Flower and OpenSSL installed
-    python loopback.py --run-config "rounds=3"
-
-Certificates, keys and logs go into a new folder (--folder) and stay there. What it does is what two
-real machines would do, see README.md: a certificate for the SuperLink, a key for each SuperNode,
-whose public half is registered at the SuperLink, and `flwr run`.
+`python compare.py --deployment` runs it, with Flower and OpenSSL installed. It does what two real
+machines would do, see README.md: a certificate for the SuperLink, a key for each SuperNode, whose
+public half is registered at the SuperLink, and `flwr run`.
 """
 
-import argparse
 import os
 import random
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -127,15 +122,3 @@ def deploy(folder: Path, run_config: str) -> None:
             start(f"supernode{number}", own_port, *options)
         command = ["flwr", "run", ".", "loopback", "--stream", "--run-config", run_config]
         subprocess.run(command, cwd=HERE, env=env, check=True, timeout=2 * WAIT_SECONDS)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--folder", type=Path, default=None)
-    parser.add_argument("--run-config", default="rounds=3")
-    args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # so that the others end too
-    to = (args.folder or Path(tempfile.mkdtemp(prefix="flower-"))).resolve()
-    to.mkdir(parents=True, exist_ok=True)
-    deploy(to, args.run_config)
-    print(f"certificates and logs are in {to}")
