@@ -29,6 +29,8 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from fltoolkit_grading.reading import without_magic
+
 STEP = re.compile(r"^### ([\d.]+) points?: (.+)$", re.MULTILINE)
 """The line before a step of a hidden check that has points of its own."""
 NOT_RUN = re.compile(r"line \d{1,6} was not run: .{0,60}")  # what `define` prints
@@ -188,7 +190,7 @@ def _plain(source: str) -> str:
     """A cell as plain Python, without IPython's commands such as %pip."""
     if _state["shell"] is not None:
         return str(_state["shell"].transform_cell(source))
-    return re.sub(r"^([ \t]*)[%!].*", r"\1pass", source, flags=re.MULTILINE)
+    return without_magic(source)
 
 
 def _defaults(seed: int) -> None:

@@ -70,7 +70,7 @@ def write(master: Master, results: Sequence[Grade], out: str | Path) -> list[str
         | {"memory_MB": round(r.memory / 1e6), "handed_in": r.handed_in}
         for r in results
     ]
-    _write_csv(out / "gradebook.csv", [*(table[0] if table else ["student"])], table)
+    _write_csv(out / "gradebook.csv", [*(table[0] if table else ["student"])], map(_quoted, table))
     write_whole(out / "gradebook.json", json.dumps(table, indent=1))
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as pages:
@@ -100,14 +100,18 @@ def _handed_back(result: Grade) -> str:
 def _write_csv(
     path: Path, header: Sequence[str], table: Iterable[dict[str, Any]], delimiter: str = ","
 ) -> None:
-    """Write a table; text that a spreadsheet would read as a formula begins with a quote."""
+    """Write a table as it is; `_quoted` makes text safe that a spreadsheet would compute."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, header, restval="", delimiter=delimiter)
     writer.writeheader()
-    for row in table:
-        formulas = {k for k, v in row.items() if isinstance(v, str) and v and v[0] in _FORMULA}
-        writer.writerow({k: f"'{v}" if k in formulas else v for k, v in row.items()})
+    writer.writerows(table)
     write_whole(path, text.getvalue())
+
+
+def _quoted(row: dict[str, Any]) -> dict[str, Any]:
+    """A row in which text that a spreadsheet would read as a formula begins with a quote."""
+    formulas = {k for k, v in row.items() if isinstance(v, str) and v and v[0] in _FORMULA}
+    return {k: f"'{v}" if k in formulas else v for k, v in row.items()}
 
 
 def _read_csv(path: Path, *columns: str) -> tuple[list[str], list[dict[str, str]], str]:
@@ -193,7 +197,7 @@ def add_manual(master: Master, results: Sequence[Grade], path: Path) -> list[str
     for result in results:
         if result.student not in have:
             sheet.setdefault(result.student, {"student": result.student})
-    _write_csv(path, header, sheet.values(), delimiter)
+    _write_csv(path, header, map(_quoted, sheet.values()), delimiter)
     return unknown
 
 
@@ -342,11 +346,7 @@ def fill_lms(
         elif (names := names_in(line)) and "points possible" not in line[header[0]].lower():
             empty.append(names[0])
     header += [column] * (column not in header)
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, header, restval="", delimiter=delimiter)
-    writer.writeheader()
-    writer.writerows(lines)
-    write_whole(Path(out), text.getvalue())
+    _write_csv(Path(out), header, lines, delimiter)
     return empty, sorted({*graded} - {*found.values()})
 
 

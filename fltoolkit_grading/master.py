@@ -105,8 +105,7 @@ class Master:
             if (kind := kind_of(cell)) in ("hidden", "question"):
                 ours = cell["metadata"].get("fltoolkit", {})
                 points = cell["metadata"]["nbgrader"]["points"]
-                title = ours.get("title", cell["id"])
-                about = (cell["id"], points, kind == "question", title, ours.get("hint", ""))
+                about = (cell["id"], points, kind == "question", _title(cell), ours.get("hint", ""))
                 found.append(Exercise(*about, steps=_steps_of(cell)))
         return found
 
@@ -129,6 +128,10 @@ def kind_of(cell: dict[str, Any]) -> str:
     if about.get("solution"):
         return "question" if about.get("grade") else "answer"
     return "hidden" if about.get("grade") else "check"
+
+
+def _title(cell: dict[str, Any]) -> str:
+    return str(cell["metadata"].get("fltoolkit", {}).get("title", cell["id"]))
 
 
 def _steps_of(cell: dict[str, Any]) -> tuple[tuple[float, str], ...]:
@@ -307,18 +310,14 @@ def release(master: Master, *, numbers: int | None = None) -> NotebookJSON:
         kind, source = kind_of(cell), text_of(cell)
         metadata = {"nbgrader": cell["metadata"]["nbgrader"]} if kind else {}
         if kind == "answer":
-            what = json.dumps(cell["metadata"].get("fltoolkit", {}).get("title", cell["id"]))
-            stub = rf"\1{STUB}\n\1raise NotImplementedError({what})"
+            stub = rf"\1{STUB}\n\1raise NotImplementedError({json.dumps(_title(cell))})"
             source = _REGION.sub(stub, source)
         elif kind == "question":
             source = _REGION.sub("*Your answer here.*", source)
         elif kind == "hidden":
             points = cell["metadata"]["nbgrader"]["points"]
-            title = cell["metadata"].get("fltoolkit", {}).get("title", cell["id"])
-            source = (
-                f"# {title}: {points:g} points. A hidden check runs here when this is graded.\n"
-            )
-            source = (source + _HIDDEN.sub("", text_of(cell))).rstrip()
+            told = f"# {_title(cell)}: {points:g} points. A hidden check runs here when this is"
+            source = f"{told} graded.\n{_HIDDEN.sub('', source)}".rstrip()
         if kind:
             metadata |= {"tags": [kind], "deletable": False}
         if kind in ("hidden", "check"):
@@ -330,22 +329,16 @@ def release(master: Master, *, numbers: int | None = None) -> NotebookJSON:
         cell.update(source=source, metadata=metadata)
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     wanted = master.ids("answer", "question", "hidden", "check")
-    notebook["metadata"] = {
-        "kernelspec": kernel,
-        "language_info": {"name": "python"},
-        "fltoolkit": {"assignment": master.name, "cells": wanted, "checks": _digests(notebook)},
-    }
-    if numbers is not None:
-        notebook["metadata"]["fltoolkit"]["numbers"] = numbers
+    locked = {c["id"]: _digest(c) for c in notebook["cells"] if kind_of(c) in ("check", "hidden")}
+    about = {"assignment": master.name, "cells": wanted, "checks": locked}
+    about |= {} if numbers is None else {"numbers": numbers}
+    language = {"name": "python"}
+    notebook["metadata"] = {"kernelspec": kernel, "language_info": language, "fltoolkit": about}
     return notebook
 
 
-def _digests(notebook: NotebookJSON) -> dict[str, str]:
-    """A short hash of each released check, by which a file shows that it was not edited."""
-    return {c["id"]: _digest(c) for c in notebook["cells"] if kind_of(c) in ("check", "hidden")}
-
-
 def _digest(cell: dict[str, Any]) -> str:
+    """A short hash of a released check, by which a file shows that it was not edited."""
     return hashlib.sha256(text_of(cell).strip().encode()).hexdigest()[:8]
 
 

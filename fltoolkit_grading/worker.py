@@ -4,9 +4,8 @@
 a notebook, and reads one line of JSON for each cell from its standard output. The expected outputs
 are part of a job and stay in this process's memory: they are never on disk and never in the kernel.
 
-Everything that the kernel sends is bounded: a frame, the output kept for a cell, and the time.
-Time is the processor time of the kernel's processes, so that a busy machine costs no points; real
-time is limited to a few times as much, for code that sleeps.
+Everything that the kernel sends is bounded: a frame, the output kept for a cell, and the time (see
+`grading.Limits`).
 """
 
 import contextlib
