@@ -10,7 +10,6 @@ import pytest
 from course.answers import Printed
 
 from fltoolkit_course.done import Done, Guess, remember
-from fltoolkit_course.guesses import Between
 from fltoolkit_course.notebook import Notebook
 from fltoolkit_course.syllabus import MINUTES, NOTEBOOKS, PATH, path, progress
 
@@ -72,18 +71,6 @@ def test_a_notebook_asks_what_its_module_says(notebook: Notebook) -> None:
     asked = [node.value for node in names if isinstance(node, ast.Constant)]
     assert sorted(asked) == sorted(notebook.answers)
     assert len(called(code, "card")) == 1
-
-
-def test_what_a_notebook_asks_as_a_share_is_asked_in_per_cent() -> None:
-    """30 is a third of something everywhere; up to 1 go only numbers that never are per cents."""
-    of_one = {
-        question
-        for notebook in NOTEBOOKS
-        for question, possible in notebook.guesses.items()
-        if isinstance(possible, Between) and possible.high == 1
-    }
-    coefficients = {"Distance correlation with noise?", "AUC of the lengths?", "Agreement?"}
-    assert of_one == coefficients | {"Mean of what arrives?"}
 
 
 def first_values(code: str) -> dict[str, list[ast.expr]]:
@@ -244,13 +231,3 @@ def test_pages_show_the_path_and_then_the_map(page: str) -> None:
     if table:  # the map
         assert [int(minutes) for minutes in table] == [*MINUTES.values()]
         assert text.index("minutes)\n") < text.index("\n| ")
-
-
-def test_the_weeks_of_instructors_have_the_same_minutes() -> None:
-    text = (FOLDER.parent / "docs" / "instructors.md").read_text(encoding="utf-8")
-    table = text[: text.index("The minutes are those")]
-    weeks = re.findall(r"^\| \d+ \| .*? \| ([\d +]+) \|", table, re.MULTILINE)
-    minutes = [int(number) for week in weeks for number in week.split(" + ")]
-    assert minutes == [*MINUTES.values()][:17]  # notebooks 00 to 10
-    lessons = re.findall(r"\*\*(\d\d\w?)\*\* \((\d+) min\)", text)
-    assert lessons == [(number, str(MINUTES[number])) for number, _ in lessons] != []

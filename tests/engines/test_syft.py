@@ -245,29 +245,6 @@ def test_the_envelope_costs_4187_bytes_whatever_is_in_it(net):
     assert sizes == {4187}, "docs/engines_syft.md and notebook 09 name the number"
 
 
-def test_a_message_is_five_requests_to_the_drive(net, monkeypatch):
-    from syft.sync.connections.drive import mock_drive_service as stand_in
-
-    requests = []
-    kinds = [kind for name, kind in vars(stand_in).items() if re.fullmatch(r"Mock\w+Request", name)]
-    for kind, method in [*((kind, "execute") for kind in kinds), (stand_in.MockHttp, "request")]:
-        before = getattr(kind, method)
-
-        def counted(self, *args, before=before, **more):
-            requests.append(type(self).__name__)
-            return before(self, *args, **more)
-
-        monkeypatch.setattr(kind, method, counted)
-    channel = SyftChannel([net.alice, net.bob])
-    for _ in range(2):  # at first some more, to look for folders
-        channel.send("alice", "bob", "control", {})
-    requests.clear()
-    channel.post("alice", "bob", "control", {})
-    assert len(requests) == 1, "to send: docs, notebook 09 and colab/README.md name the numbers"
-    channel.receive("alice", "bob", "control")
-    assert len(requests) == 5, requests
-
-
 # -------------------------------------------------------------------------------- faults
 
 

@@ -48,10 +48,3 @@ def test_each_interval_of_a_sentence_is_printed(page: str) -> None:
     texts = {name: parts((DOCS / f"{name}.md").read_text("utf-8")) for name in (*PAGES, "audit")}
     printed = "\n".join([*(text for text, _ in texts.values()), *readme.phrases()])
     assert not lacking(texts[page][1], printed)
-
-
-def test_a_wrong_interval_is_found() -> None:
-    printed = "| a | +0.10 [-0.20, +0.40] |"
-    assert not lacking("It is 0.10 points [-0.20, 0.40] better, or -0.10 [-0.40, +0.20].", printed)
-    assert lacking("It is 0.11 points [-0.20, 0.40] better.", printed) == [(0.11, -0.2, 0.4)]
-    assert lacking("which may be luck [-0.20, 0.50].", printed) == [(-0.2, 0.5)]

@@ -8,10 +8,8 @@ from course.labs.few_digits import assert_repeated, per_record
 from course.labs.few_digits import small_fedavg as small
 
 from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, Pipeline, Quantize, TopK
-from fltoolkit_course.labs import FedAvgLab, Plot
+from fltoolkit_course.labs import FedAvgLab
 from fltoolkit_course.labs.board import Move
-from fltoolkit_course.labs.layout import lay_out
-from fltoolkit_course.labs.picture import compose
 from fltoolkit_course.labs.train_fedavg import FedAvgTraining
 
 CODECS = ("bits_down", "bits_up", "top_k", "error_feedback")
@@ -95,22 +93,3 @@ def test_mistakes_are_named() -> None:
 
 
 # ------------------------------------------------------------------ the picture
-
-
-def test_a_round_is_called_one() -> None:
-    lab = small(3)
-    lab.run()
-    picture = compose(lab)
-    assert picture.status == "run 1 finished, round 3 of 3"
-    ledger, last = {name: nbytes for name, nbytes, _ in picture.ledger}, lab.current.history[-1]
-    assert ledger == {"down: model": last["nbytes_down"], "up: updates": last["nbytes_up"]}
-    assert [axes.step for axes in picture.axes] == ["round", "round"]
-    assert ">round</text>" in lay_out(picture).svg()
-    assert ">step</text>" not in lay_out(picture).svg()
-
-
-def test_the_right_plot_can_be_over_virtual_time() -> None:
-    lab = small(2, second=Plot("accuracy", "seconds"), wait_for=1)
-    lab.run()
-    points = compose(lab).axes[1].lines[0].points
-    assert [x for x, _ in points] == lab.current.history.column("seconds")

@@ -1,6 +1,5 @@
 """Labs without a browser: settings, moves, runs, and the script that does it again."""
 
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -19,37 +18,6 @@ from fltoolkit_course.labs import ThresholdLab
 from fltoolkit_course.labs.board import Move
 
 # ------------------------------------------------------------------ moves and scripts
-
-
-@pytest.mark.slow
-def test_the_script_gives_the_same_records_whatever_was_done_by_hand() -> None:
-    lab = small(40_000, threshold=0.3, bits_up=8, seed=3)  # it is stopped, and never finishes
-    lab.pace(float("inf"))
-    lab.start()
-    rng = random.Random(0)
-    for number in range(12):
-        wait_until(lambda n=number: len(lab.current.history) > 20 * n)
-        key = rng.choice(["threshold", "bits_up", "bits_down"])
-        lab.set(key, rng.choice(lab.settings[key].options))
-        if number == 5:
-            lab.pause()
-            assert lab.wait(SECONDS)
-            lab.set("threshold", 0.05)
-            lab.step(3)
-            assert lab.wait(SECONDS)
-            lab.start()
-    lab.stop()
-    assert lab.wait(SECONDS)
-    run = lab.current
-    assert run.status == "stopped"
-    assert len(run.moves) > 5
-
-    again = assert_repeated(lab)
-    nbytes, accuracy = run.history[-1]["nbytes"], run.history.having("accuracy")[-1]["accuracy"]
-    assert again["printed"] == [
-        f"{len(run.history)} steps, {nbytes:,} bytes",
-        f"accuracy {accuracy:.4f}",
-    ]
 
 
 @pytest.mark.later

@@ -43,18 +43,6 @@ def test_the_band_is_the_gates() -> None:
 
 
 @pytest.mark.later
-def test_a_mark_stands_where_the_move_was_made() -> None:
-    lab = small(20, threshold=0.3)
-    lab.run(60)
-    lab.set("threshold", 0.05)
-    lab.run(30)
-    over_bytes, over_steps = compose(lab).axes
-    nbytes = lab.current.history[59]["nbytes"]
-    assert over_bytes.marks == [(nbytes, "threshold 0.05")]
-    assert over_steps.marks == [(60, "threshold 0.05")]
-
-
-@pytest.mark.later
 def test_the_axes_are_those_of_the_end_from_the_first_record_on() -> None:
     lab = small(12, threshold=0.0)
     lab.run(1)

@@ -1,7 +1,6 @@
 """Codec reports: what a codec does to a tensor and what it costs."""
 
 import copy
-from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
 
@@ -83,12 +82,3 @@ def test_dependent_symbols_cost_less_than_the_bound_and_the_report_says_why() ->
 def test_what_cannot_be_described(tensor: Any, codec: Any, error: Any, match: str) -> None:
     with pytest.raises(error, match=match):
         describe_codec(tensor, codec)
-
-
-def test_levels_that_are_equally_far_apart_look_so() -> None:
-    """Bars in the middle of 60 bins were three and four bins apart for 16 levels."""
-    report = describe_codec(torch.linspace(0, 1.7, 500), Pipeline(Quantize(4)))
-    places = [x for x, count in zip(report.places, report.after, strict=True) if count]
-    steps = [b - a for a, b in pairwise(places)]
-    assert len(places) == 16
-    assert max(steps) == pytest.approx(min(steps), rel=1e-5)

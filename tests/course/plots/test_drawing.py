@@ -19,9 +19,7 @@ from fltoolkit_course.plots.drawing import (
     Graphic,
     Pixels,
     Stroke,
-    curve,
     dot,
-    line_look,
 )
 from fltoolkit_research.plots.placing import LETTER, Words
 
@@ -44,16 +42,6 @@ def test_ticks_are_round_and_do_not_overlap(reach: float, key: str, log: bool) -
             assert not [words for _, words in frame.x_ticks if "e" in words]
 
 
-def test_bytes_have_their_unit_at_each_tick() -> None:
-    frame = Frame(Axis("nbytes", 0, 4.05e6), Axis("accuracy", 0.5, 1), Area(width=400, height=230))
-    assert [words for _, words in frame.x_ticks] == ["0", "1 MB", "2 MB", "3 MB", "4 MB"]
-    assert "90" in [words for _, words in frame.y_ticks]
-    labels = [mark.words for mark in frame.grid() if isinstance(mark, Words)]
-    assert labels[:2] == ["accuracy [%]", "bytes sent"]
-    decades = Frame(Axis("nbytes", 1e3, 1e9, True), Axis("loss", 0, 1))
-    assert [words for _, words in decades.x_ticks][:3] == ["1 kB", "10 kB", "100 kB"]
-
-
 def test_svg_and_figure_hold_the_same_marks() -> None:
     marks = [
         Stroke([(0, 0), (10, 10)], dash=(2, 1)),
@@ -70,16 +58,6 @@ def test_svg_and_figure_hold_the_same_marks() -> None:
     corners = figure.artists[1].get_path().vertices
     assert tuple(corners[0]) == pytest.approx(tuple(corners[-1])), "a closed line"
     assert drawing.png()[0]["text/plain"] == drawing.html()[0]["text/plain"] == "a & b"
-
-
-def test_lines_are_told_apart_by_colour_and_dash() -> None:
-    assert len({line_look(number) for number in range(42)}) == 42
-
-
-def test_a_single_point_is_a_dot() -> None:
-    xs, ys = zip(*curve([(3, 2)], "#000000", 2).points, strict=True)
-    assert max(xs) - min(xs) > 3
-    assert max(ys) - min(ys) > 3
 
 
 def test_a_matrix_is_white_at_zero_and_has_one_pixel_per_value() -> None:

@@ -163,12 +163,3 @@ def test_matrices_move_below_the_charts_and_stay_as_a_picture(
     images = {re.search(r"base64,[^\"]+", data["text/html"])[0] for data in shown[:-1]}  # type: ignore[index]
     assert len(images) > 1
     check_one_picture_stays(shown, "finished: 100")
-
-
-def test_a_logarithmic_axis_begins_where_the_bytes_do(
-    shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live, "_SHARE", math.inf)
-    list(watch(training(), y="loss", log=True))
-    assert ">1 kB</text>" in shown[-2]["text/html"]
-    assert ">0</text>" in shown[-2]["text/html"], "the loss keeps its own axis"

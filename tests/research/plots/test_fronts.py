@@ -1,11 +1,9 @@
 """The Pareto plot: what is named stands beside its point, what is not is grey."""
 
-from itertools import combinations
-
 import pytest
 from made_up import ALL, CHEAP, DEAR, FAILED
 from matplotlib.colors import to_hex
-from matplotlib.text import Annotation, Text
+from matplotlib.text import Annotation
 
 from experiments.pareto import report as pareto_report
 from fltoolkit.history import History
@@ -14,11 +12,9 @@ from fltoolkit_research import Experiment, Result, front, points, protocols
 from fltoolkit_research import plots as research_plots
 from fltoolkit_research.plots.fronts import (
     GREY,
-    INTERVALS,
     MARK_WORDS,
     OTHER,
     SHAPES,
-    look,
 )
 
 
@@ -39,37 +35,6 @@ def test_of_a_large_sweep_the_front_is_named_and_the_rest_is_grey(results):
     assert {label.get_text() for label in labels(ax)} == best
     colors = [to_hex(bars[0].get_color()).lower() for bars in ax.containers]
     assert colors.count(GREY) == len(found) - len(best)
-
-
-@pytest.mark.later
-def test_of_a_small_one_all_are(results):
-    few = {point.name for point in points(results)[:5]}
-    ax = research_plots.pareto([r for r in results if r.experiment.name in few])
-    assert {label.get_text() for label in labels(ax)} == few
-
-
-@pytest.mark.later
-def test_names_have_their_points_colour_and_do_not_cover_each_other(results):
-    names = {"FedAvg, float32", "SplitNN, float32", "FedPAQ + Entropy", "3 bits + EF both ways"}
-    ax = research_plots.pareto(results, names=names)
-    by_name = {point.name: point for point in points(results)}
-    for label in labels(ax):
-        assert label.get_color() == look(by_name[label.get_text()])[1]
-    ax.figure.draw_without_rendering()
-    boxes = [Text.get_window_extent(label) for label in labels(ax)]  # without the line to a point
-    assert len(boxes) == len(names)
-    assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
-
-
-@pytest.mark.later
-def test_the_legend_has_one_order(results):
-    ax = research_plots.pareto(results)
-    backwards = research_plots.pareto(results[::-1])
-    words = [text.get_text() for text in ax.get_legend().get_texts()]
-    kinds = ["split", "split, silent at times", "SplitFed", "federated"]
-    nulls = "no training together"
-    assert words == [*kinds, nulls, INTERVALS]
-    assert words == [text.get_text() for text in backwards.get_legend().get_texts()]
 
 
 @pytest.mark.later
@@ -107,9 +72,6 @@ def test_pictures_say_their_numbers():
             wrong()
 
 
-NULLS = {"alone": 0}, {"alone": 0, "pooled": 500}
-
-
 def sent(amounts):
     """A run of 90 % for each protocol, which sends so many bytes."""
     return [
@@ -130,14 +92,6 @@ def test_what_sends_nothing_stands_above_a_zero_and_no_other_number_is_near():
     assert shown["0"] == min(places)
     assert all(2 * min(places) < at for words, at in shown.items() if words != "0")
     assert "alone: 90.00 % for 0 B" in summary(ax)
-
-
-def test_where_nobody_sends_anything_the_axis_has_no_break():
-    breaks = [
-        [t for t in research_plots.pareto(sent(rows)).texts if t.get_text() == "//"]
-        for rows in NULLS
-    ]
-    assert [len(each) for each in breaks] == [0, 1]
 
 
 def test_all_protocols_of_the_package_have_a_mark():

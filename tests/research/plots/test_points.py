@@ -25,11 +25,3 @@ def test_names_of_points_cover_neither_dots_nor_each_other() -> None:
         assert ax.transData.transform(crowd[name])[0] - ends[name] == pytest.approx(12.5, abs=1)
     with pytest.raises(ValueError, match="no points to draw"):
         named_points({}, "x", "y")
-
-
-def test_names_of_points_do_not_cover_the_numbers_of_the_axis() -> None:
-    """A name has no room right of its dot, since another dot is there: it goes below."""
-    ax = named_points({"a long name": (1.0, 1.0), "another": (1.1, 1.0), "": (2, 2)}, "x", "y")
-    ax.figure.draw_without_rendering()
-    left = ax.get_window_extent().x0
-    assert min(text.get_window_extent().x0 for text in ax.texts) >= left

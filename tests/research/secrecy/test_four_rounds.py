@@ -478,15 +478,6 @@ def test_whole_numbers_in_a_model_are_refused():
         SecureSum(CODEC)(Channel(), {"ann": tree, "ben": tree})
 
 
-def test_dropouts_depend_on_seed_and_step_only():
-    drop = RandomDropouts(0.5, seed=1)
-    assert drop(NAMES, 3) == drop(NAMES, 3)
-    assert len(drop(NAMES, 3)) == 3
-    assert len({tuple(sorted(drop(NAMES, step).items())) for step in range(8)}) > 4
-    with pytest.raises(ValueError, match=r"fraction=1\.0"):
-        RandomDropouts(1.0)
-
-
 def test_without_the_package_the_error_holds_the_pip_line(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "cryptography.hazmat.primitives.ciphers", None)
     with pytest.raises(ImportError, match=re.escape('pip install "fltoolkit[secrecy]"')):
