@@ -259,13 +259,6 @@ def test_a_damaged_message_names_link_and_step_and_does_not_block(net):
     assert net.bob.take("alice") is None
 
 
-def test_a_party_that_does_not_answer_is_a_timeout(net):
-    channel = SyftChannel([net.bob], timeout=0)
-    channel.step = 3
-    with pytest.raises(TimeoutError, match=r"alice -> bob, activations, step 3: .*nothing came"):
-        channel.receive("alice", "bob", "activations")
-
-
 def test_another_version_of_fltoolkit_is_refused(net, monkeypatch):
     channel = SyftChannel([net.alice, net.bob])
     with monkeypatch.context() as other:

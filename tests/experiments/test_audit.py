@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.audit import measures, opponent, page, rule
+from experiments.audit import opponent, page, rule
 from experiments.audit.__main__ import main
 from experiments.audit.claim import (
     Finding,
@@ -134,12 +134,6 @@ def test_what_is_measured_is_not_measured_again(folder, tmp_path):
         file.write('{"key": "cut off in wri')
     with pytest.warns(UserWarning, match="1 lines cannot be read"):
         assert len(read(results)) == 3
-
-
-def test_a_system_that_is_not_installed():
-    assert not measures.installed("no_such_module", "nothing==1.0", quick=True)
-    with pytest.raises(ModuleNotFoundError, match="pip install nothing=="):
-        measures.installed("no_such_module", "nothing==1.0", quick=False)
 
 
 @pytest.mark.slow

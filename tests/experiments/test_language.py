@@ -40,16 +40,6 @@ def test_one_worker_alone_has_its_own_quarter_and_sends_nothing():
     assert whole["curve"][-1][0] == 18
 
 
-@pytest.mark.later
-def test_the_topology_of_the_uplink():
-    """All to all, a message goes to both others, and counts once where only the uplink counts."""
-    gathered = run(SMALL, Setting("s", "ddp", exchange=AllGather()), 0)
-    served = run(SMALL, Setting("s", "ddp"), 0)
-    assert gathered["nbytes"] == 2 * gathered["uplink"]
-    assert gathered["uplink"] == served["uplink"]
-    assert served["nbytes"] == 2 * served["uplink"]
-
-
 def test_whole_speakers_are_dealt_evenly(monkeypatch):
     lines = "\n\n".join(
         f"{name}:\n" + f"My name is {name} and so on. " * count

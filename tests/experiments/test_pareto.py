@@ -12,7 +12,6 @@ from experiments.pareto.settings import TASKS, experiments, methods
 from fltoolkit_research import Result, num_steps, run
 
 UNEQUAL = ("mnist", "dirichlet(0.3)")
-PAGE = Path(__file__).parents[2] / "docs" / "results.md"
 
 
 @pytest.fixture(scope="module")
@@ -23,15 +22,6 @@ def kept():
 def test_steps_are_counted_without_the_data():
     base = next(methods(TASKS["digits"], "iid"))
     assert settings._num_steps(base) == num_steps(base)
-
-
-@pytest.mark.slow
-def test_a_method_of_each_protocol_runs():
-    by_protocol = {e.protocol.name: e for e in methods(TASKS["digits"], "dirichlet(0.3)")}
-    assert set(by_protocol) == {"relay", "split_async", "splitfed", "fedavg"}
-    for e in by_protocol.values():
-        short = replace(e, rounds=1, num_samples=200, evaluations=1)
-        assert len(run(short)) == 1
 
 
 @pytest.mark.slow

@@ -267,15 +267,6 @@ def test_what_exceeds_a_bound_is_seen(code, bounds, excess):
     assert excess in until_excess(fenced(code, **bounds))
 
 
-def test_a_program_talks_through_its_pipes_and_ends_with_its_code():
-    program = fenced("import sys; print(sys.stdin.read()[::-1]); sys.exit(7)")
-    program.stdin.write(b"hello")
-    program.stdin.close()
-    assert program.stdout.read() == b"olleh\n"
-    program.process.wait(300)
-    assert program.stop() == 7
-
-
 def test_a_missing_fence_says_what_to_install(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert "sudo apt install bubblewrap" in fence.missing()

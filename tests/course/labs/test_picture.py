@@ -42,21 +42,6 @@ def test_the_band_is_the_gates() -> None:
         assert drawn[step] == pytest.approx(band)
 
 
-@pytest.mark.later
-def test_the_axes_are_those_of_the_end_from_the_first_record_on() -> None:
-    lab = small(12, threshold=0.0)
-    lab.run(1)
-    early = [axes.limits()[0] for axes in compose(lab).axes]
-    lab.run(20)
-    assert [axes.limits()[0] for axes in compose(lab).axes] == early
-    total = lab.current.training.total
-    assert early[1] == (0, total), "steps"
-    lab.run()
-    nbytes = lab.current.history[-1]["nbytes"]
-    assert [axes.limits()[0] for axes in compose(lab).axes] == [(0, nbytes), (0, total)]
-    assert nbytes <= early[0][1] < 1.1 * nbytes, "bytes are rounded up to two digits before"
-
-
 def test_a_run_that_was_stopped_reaches_no_further_than_it_went() -> None:
     lab = small(12)
     lab.run(10)

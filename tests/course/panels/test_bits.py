@@ -41,17 +41,6 @@ def wait(panel: Playground) -> None:
 
 
 @pytest.mark.slow
-def test_bytes_are_measured_and_fall_with_the_bits() -> None:
-    runs = {bits: trained(bits) for bits in (2, 8, 32)}
-    assert {len(records) for records in runs.values()} == {30}
-    sent = {bits: records[-1]["nbytes"] for bits, records in runs.items()}
-    values = 2 * 640 * 1437 * 10  # both ways, in ten epochs of 1,437 images
-    for bits, nbytes in sent.items():
-        assert values * bits / 8 < nbytes < 1.02 * values * bits / 8
-    assert min(records[-1]["accuracy"] for records in runs.values()) > 0.93
-
-
-@pytest.mark.slow
 @pytest.mark.usefixtures("once")
 def test_it_moves_by_itself_and_rests_as_a_picture(shown: list[dict[str, Any]]) -> None:
     panel = Playground(bits=4)

@@ -10,7 +10,7 @@ from torch import nn
 
 from fltoolkit import Party, load, splitnn_mlp
 from fltoolkit.codecs import Pipeline, Quantize, TopK
-from fltoolkit_course.panels import LeakPanel, describe_leak, plot_reconstructions
+from fltoolkit_course.panels import LeakPanel, describe_leak
 from fltoolkit_course.panels.leakage import LeakReport
 from fltoolkit_research.leakage import Noise
 
@@ -108,13 +108,3 @@ def test_sliders_answer_at_once_and_the_last_wish_counts(
     wait(panel)
     assert len(attacked) == 3
     assert panel.report.codec == repr(Pipeline(Quantize(2)))
-
-
-def test_pictures() -> None:
-    x = DATA.x_test
-    ax = plot_reconstructions(x, {"a": 3 * x, "b": -x})
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["originals", "a", "b"]
-    wall = torch.as_tensor(ax.images[0].get_array())
-    assert wall.shape == (3 * 9, 12 * 9)
-    assert float(wall.max()) <= float(x[:12].max())
-    assert torch.equal(wall[:8, :8], x[0].reshape(8, 8))

@@ -141,15 +141,6 @@ def test_a_first_message_of_its_own():
     assert rest[0] == len(sparse.encode(news))
 
 
-def test_the_first_message_is_weighed_by_its_own_codec():
-    tree, codec, first = next(walk(1)), Pipeline(Quantize(2)), Pipeline(Quantize(8))
-    difference = Difference(codec, first=first)
-    assert difference.weigh(tree) == first.weigh(tree)
-    difference.encode(tree)
-    news = {"w": tree["w"] - difference.known["w"], "n": tree["n"]}
-    assert difference.weigh(tree) == codec.weigh(news)
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("codec", [Difference(Identity()), Difference(Only(Identity()))], ids=repr)
 def test_nan_does_not_arrive_to_stay(codec, value):

@@ -4,9 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from fltoolkit import Channel, Party
-from fltoolkit_research.leakage import nearest_tokens, overhear, train_token_decoder, unigram_guess
-from fltoolkit_research.models import gpt
+from fltoolkit_research.leakage import nearest_tokens, train_token_decoder, unigram_guess
 
 TOKENS, WIDTH, PLACES = 7, 12, 9
 HOW = {"num_tokens": TOKENS, "seed": 0, "batch_size": 8}
@@ -69,16 +67,6 @@ def test_who_hears_only_noise_guesses_the_most_frequent_token():
     null = unigram_guess(victims, known, num_tokens=TOKENS)
     assert 0.4 < null < 0.7
     assert abs(share(decoder(noise((30, PLACES, WIDTH), 4)), victims) - null) < 0.1
-
-
-def test_the_tokens_of_a_transformer_can_be_read_behind_its_first_block():
-    """The way of notebook 12: overhear, unflatten, probe."""
-    model = gpt(TOKENS, context=PLACES, num_layers=1, width=16, num_heads=2, seed=0)
-    alice, known, victims = Party("alice", model[:2]), windows(), windows(30, seed=1)
-    channel = Channel()
-    heard = [overhear(alice, x, channel).h.unflatten(1, (PLACES, 16)) for x in (known, victims)]
-    decoder = train_token_decoder(heard[0], known, **HOW)
-    assert share(decoder(heard[1]), victims) > 0.99
 
 
 def test_the_same_seed_gives_the_same_decoder_and_leaves_the_global_generator():

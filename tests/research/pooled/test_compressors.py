@@ -13,7 +13,6 @@ from fltoolkit.codecs.coders import CODED
 from fltoolkit.codecs.stage import Symbols, side
 from fltoolkit.testing import TREES, Conformance
 from fltoolkit.wire import WireError, pack
-from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.pooled import (
     Distinct,
     Smallest,
@@ -68,14 +67,6 @@ WORDS = [bytes(RANDOM.integers(97, 123, int(RANDOM.integers(3, 9))).tolist()) fo
 RANDOM_WORDS = torch.from_numpy(
     np.frombuffer(b" ".join(WORDS[i] for i in RANDOM.integers(0, 300, 20_000)), np.uint8).copy()
 )
-
-
-def test_prediction_helps_smooth_images():
-    images = smooth_images()
-    method, nbytes = form_of(Symbols(images, 256))
-    plain = ContextEntropy().apply({"x": Symbols(images, 256)})[side("x", CODED)]
-    assert method == PREDICTED
-    assert nbytes < 0.8 * len(plain)
 
 
 def test_it_is_never_longer_than_its_opponents():

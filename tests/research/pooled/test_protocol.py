@@ -69,14 +69,6 @@ def test_sorted_labels_cost_next_to_nothing(digits):
     assert channel.nbytes(kind="labels") < 80 < len(Pipeline().encode({"y": digits.y_train})) / 8
 
 
-def test_a_round_has_the_steps_that_were_asked_for(digits):
-    server = receiver()
-    few = {"ann": at_random(digits.x_train, digits.y_train, 40, seed=0)}
-    how = {"rounds": 2, "batch_size": 10, "seed": 0, "steps_per_round": 7}
-    records = list(pool(few, server, Channel(CODECS), **how))
-    assert [r["step"] for r in records] == [7, 14]
-
-
 @pytest.mark.later
 def test_the_model_can_be_sent_back(digits):
     channel = Channel(CODECS)

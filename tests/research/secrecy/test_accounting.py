@@ -17,14 +17,6 @@ def test_the_bound_is_the_one_that_can_be_computed_by_hand():
     assert Promise(math.log(2), 0.0).hits(0.9) == pytest.approx(0.95)
 
 
-@pytest.mark.later
-def test_more_rounds_promise_less_and_more_noise_more():
-    run = {"num_clients": 1000, "cohort": 50}
-    one, ten = (promise(GaussianDP(1.0, 1.0), rounds=r, **run).epsilon for r in (10, 100))
-    assert one < ten
-    assert promise(GaussianDP(1.0, 2.0), rounds=100, **run).epsilon < ten
-
-
 def test_a_run_without_enough_noise_says_so():
     with pytest.warns(TrainingWarning, match="promises next to nothing. Use more noise"):
         assert promise(GaussianDP(1.0, 0.1), num_clients=10, cohort=10, rounds=5).epsilon > 10
