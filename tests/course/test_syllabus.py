@@ -125,21 +125,6 @@ def test_outside_the_course_folder_it_says_so(
     assert "no notebook lies here" in repr(progress())
 
 
-def test_the_saved_table_of_notebook_12_counts_what_the_notebooks_ask() -> None:
-    """Its output is older than the notebooks: it said that notebook 11 has six guesses."""
-    (twelve,) = FOLDER.glob("12_*.ipynb")
-    outputs = [
-        "".join(output["data"]["text/plain"])
-        for cell in json.loads(twelve.read_text(encoding="utf-8"))["cells"]
-        if "".join(cell["source"]) == "progress()"
-        for output in cell["outputs"]
-    ]
-    rows = [" ".join(line.split()) for line in outputs[0].splitlines()]
-    for notebook in NOTEBOOKS:
-        counts = f"0 of {len(notebook.guesses)} 0 of {len(notebook.answers)}"
-        assert f"{notebook.number} · {notebook.title} {counts}" in rows
-
-
 def test_guesses_of_an_older_edition_are_not_counted_twice(tmp_path: Path) -> None:
     """Notebook 02 has asked three questions that are now those of 02b."""
     remember(tmp_path, "02", Done({str(n): Guess("1", "2") for n in range(8)}))

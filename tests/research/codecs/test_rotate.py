@@ -206,6 +206,13 @@ def test_errors_are_those_of_the_papers(x):
         assert abs(error(EDEN(bits, unbiased=False), x) / d - 1) < tolerance
 
 
+@pytest.mark.parametrize("unbiased", [True, False])
+def test_drive_is_eden_with_one_bit(unbiased):
+    x = normal(CHUNK + 300)
+    one, other = (there_and_back(s, x) for s in (DRIVE(unbiased=unbiased), EDEN(1, 0, unbiased)))
+    torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("stage", CODED, ids=repr)
 @pytest.mark.parametrize("n", [3, 100, 4096, CHUNK + 300])
 def test_the_scales_do_what_they_are_for(stage, n):
