@@ -32,7 +32,6 @@ def hand_overs(*, num_rounds: int, num_clients: int) -> Answer:
             num_rounds * (num_clients - 1): (
                 f"At the start of a new round alice_{num_clients} hands over to alice_1."
             ),
-            num_clients - 1: "That is one round.",
         },
     )
 
@@ -45,7 +44,5 @@ def weight_in_the_mean(*, counts: Sequence[int]) -> Answer:
         hints=[
             (near(1 / len(counts), 0.005), "All equal: that is the plain mean."),
             (near(counts[1], 0.5), "Those are her images. Which part of all images are they?"),
-            (near(100 * counts[1] / sum(counts), 0.1), "As a number from 0 to 1, please."),
-            (lambda a: any(near(n / sum(counts), 5e-4)(a) for n in counts), "Of another clinic."),
         ],
     )

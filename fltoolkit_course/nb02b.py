@@ -32,9 +32,6 @@ def narrow_cut(*, num_features: int, num_samples: int, num_rounds: int) -> Answe
         narrow,
         hints={
             wide: "That is the old cut: measure the model again, with cut=2.",
-            round((wide or 0) / 5): (
-                "The cut is five times narrower. But the bottom is smaller, too, and η counts."
-            ),
         },
     )
 
@@ -48,6 +45,5 @@ def thin_tail() -> Answer:
         hints=[
             (lambda a: a == 2 * values, "The values are right. Add the headers: send it."),
             (lambda a: a in (values, sent), "Each cut sends in both directions, up and down."),
-            (lambda a: a > 2 * 64 * 640 * 4, "Is Bob's part model[2:5], and the tail model[5:]?"),
         ],
     )

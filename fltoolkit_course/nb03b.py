@@ -30,7 +30,6 @@ def transfers() -> Answer:
         hints=[
             (near(25 * share, 0.02), "That leaves out the bits: 8 instead of 32."),
             (near(share, 0.001), "As a percentage, please."),
-            (near(100 / share / 100, 0.3), "What share still happened?"),
         ],
     )
 
@@ -41,8 +40,6 @@ def bottoms_handed_over(*, transfers: Iterable[Transfer]) -> Answer:
         sum(transfer.kind == "model" for transfer in transfers),
         hints={
             60: "In C nobody computes with the bottom.",
-            30: "alice_1 begins with the newest one.",
             19: "In B each Alice computes with the final bottom: she needs it.",
-            29: "When B begins, who has the newest bottom already?",
         },
     )

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from fltoolkit.codecs.base import Codec
@@ -33,8 +32,6 @@ def stochastic_levels(*, x: Tensor, u: Tensor) -> Answer:
     above = x - floor
     rules = {"": [u < above, u >= 1 - above]}
     rules["chance: this still rounds to the nearest level"] = [above >= 0.5]
-    rules["chance: this always rounds down"] = [torch.zeros_like(above, dtype=torch.bool)]
-    rules["chance: this always rounds up"] = [above > 0]
     rules["the other probability: 0.3 of a step above a level goes up in 3 of 10 cases"] = [
         u > above,
         u <= 1 - above,

@@ -109,7 +109,6 @@ def bits_a_place(*, p: float) -> Answer:
         hints=[
             (lambda a: a == fixed, "That is b*: the fixed part of each code. Add the other one."),
             (near(variable, 0.1), "That is the variable part. Add b*."),
-            (lambda a: a > 16, "That is more than a place on its own takes. Is p the share kept?"),
         ],
     )
 
@@ -121,6 +120,5 @@ def what_is_owed() -> Answer:
         hints=[
             (lambda a: list(a) == [0, 1, 0], "That is one round's. What was owed is still owed."),
             (lambda a: list(a) == [0, 0, 0], "When was the second weight sent?"),
-            (lambda a: list(a) == [12, 3, 0], "That is what went in. What was sent is not owed."),
         ],
     )

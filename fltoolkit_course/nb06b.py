@@ -24,7 +24,6 @@ def bits_in_use(*, per_value: float) -> Answer:
         8 / per_value * 32,
         tolerance=0.02,  # the printed number has two digits, so this is 28 to three or four
         hints=[
-            (lambda a: a == 32, "Then a value would take 8 bits."),
             (lambda a: round(a) == 4, "That is how many are not in use."),
             (near(per_value, 0.01), "Those are the bits per value. Which share is the code?"),
         ],
@@ -50,7 +49,6 @@ def weighted_and_masked() -> Answer:
         tolerance=1e-6,
         hints=[
             (lambda a: list(a) == [masked, weighted], "The other way round: weighted mean first."),
-            (lambda a: min(a) > 0, "They send -2: the weight goes down."),
             (lambda a: a[0] == a[1], "The two means divide by different numbers of clients."),
         ],
     )

@@ -38,9 +38,7 @@ def refused() -> Answer:
         4,
         hints=[
             (lambda a: a == 5, "Who writes without permission gets no error."),
-            (lambda a: a == 6, "Number 6 works, on one computer."),
             (lambda a: a >= 100, "Numbers 5 and 6 gave no error to the one who tried."),
-            (lambda a: a < 4, "Read the outputs again: an error is printed with its name."),
         ],
         read=read,
     )
@@ -55,7 +53,6 @@ def half_is_ours(*, ours: int, on_the_drive: int) -> Answer:
         hints=[
             (near(2 * on_the_drive, 301), "That is all. Our half is as large as the envelope."),
             (near(on_the_drive / 2, 301), "Then two thirds were envelope, and it never shrinks."),
-            (lambda a: a == ours, "That is our part of the empty message."),
         ],
     )
 
@@ -68,7 +65,5 @@ def seconds_of_messages(*, num_messages: int) -> Answer:
         hints=[
             (lambda a: a == num_messages / 2, "The model goes out as well."),
             (lambda a: a == 5, "Each owner gets a message and sends one, in each round."),
-            (near(num_messages / 60, 0.01), "In seconds, please."),
-            (lambda a: a == 2 * num_messages, "Two owners, two messages each: 4 per round."),
         ],
     )

@@ -25,7 +25,6 @@ def envelope(*, extra: int, num_messages: int) -> Answer:
         hints=[
             (lambda a: a == extra, "That is all of them together: divide by the messages."),
             (lambda a: 0 < a - right < 1, "Leave the greetings out: an envelope has whole bytes."),
-            (near(extra / 2, 1), "Divide by the number of messages, not of parties."),
         ],
     )
 
@@ -39,8 +38,6 @@ def waiting_in_split() -> Answer:
         tolerance=0.05,
         hints=[
             (near(right / 2, 0.05), "Each batch has two messages."),
-            (near(right / 100, 0.005), "That is on one machine."),
             (near(1000 * right, 50), "In seconds, please, not in milliseconds."),
-            (near(right / 15, 0.05), "That is one epoch."),
         ],
     )

@@ -24,18 +24,12 @@ bill, card, check, predict = notebook.bill, notebook.card, notebook.check, noteb
 def a_ring(*, num_parameters: int, num_workers: int) -> Answer:
     """Each of N chunks is sent N - 1 times to be added up, and N - 1 times to reach everybody."""
     tree = 4 * num_parameters
-    both = (  # with four workers, one number has two meanings
-        "If that is what each worker sends: how much do all of them send? If you have counted "
-        "values: a float32 has 4 bytes."
-    )
     return Answer(
         2 * (num_workers - 1) * tree,
         hints={
             2 * num_workers * tree: "That is what a server needs. In a ring nobody sends to "
             "somebody who has the chunk already.",
             (num_workers - 1) * tree: "That is half of it: first the sums travel, then the means.",
-            2 * (num_workers - 1) * num_parameters: both,
-            2 * (num_workers - 1) * tree / num_workers: both,
         },
     )
 
@@ -49,7 +43,6 @@ def in_all(*, times_up: int, num_workers: int) -> Answer:
         hints={
             times_up: "That is the uplink. To how many others does each message go?",
             times_up / (num_workers - 1): "The reference sends in both directions.",
-            2 * times_up / num_workers: "Nobody sends to himself.",
         },
     )
 

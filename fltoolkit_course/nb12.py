@@ -24,7 +24,6 @@ def characters_given(*, context: int) -> Answer:
         context - 1,
         hints={
             context: "The labels begin with the second character: which input is none of them?",
-            0: "Label number 1 is the input number 2.",
             1: "That is how many he is not given.",
         },
     )
@@ -40,8 +39,6 @@ def bytes_of_a_step(*, batch_size: int, context: int, width: int, bits: int) -> 
         tolerance=0.02 * nbytes,  # the header may be counted, or not
         hints={
             values * bits: "That is in bits.",
-            4 * values: "That is float32: each value now takes fewer bits.",
-            values // 8 * bits // context: "Each character of a window has its own activations.",
             2 * nbytes: "Only the activations: the gradients go the other way.",
         },
     )
@@ -54,8 +51,6 @@ def values_of_a_lora(*, rows: int, columns: int, rank: int) -> Answer:
         rank * (rows + columns),
         hints={
             rows * columns: "That is the matrix itself.",
-            rank * rows: "That is B alone, as in FFA-LoRA. A is sent, too.",
             rank * columns: "That is A alone. B is sent, too.",
-            rank * rows * columns: "B A is never sent: its two factors are.",
         },
     )

@@ -25,11 +25,8 @@ def bytes_of_an_exchange(*, num_owners: int, down: int, up: int) -> Answer:
     return Answer(
         num_owners * (charge(down) + charge(up)),
         hints={
-            num_owners * up: "Nothing is free: what does a message cost besides its bytes?",
             num_owners * (down + up): "The length of each message is charged, too.",
             charge(down) + charge(up): "That is one owner. Each of them is charged.",
-            num_owners * charge(up): "The server's empty messages cost something, too.",
-            charge(down) + num_owners * charge(up): "The server's message reaches every owner.",
         },
     )
 
@@ -45,8 +42,6 @@ def bound_of_five(*, scores: Sequence[float]) -> Answer:
         tolerance=0.0003,
         hints={
             mean: "That is the mean. How sure is it?",
-            min(scores): "That is the worst run. The bound is about the mean.",
             mean - spread: "That is one standard error below the mean: t is 2.132.",
-            mean - 2.132 * spread * len(scores) ** 0.5: "The mean of five varies less than one.",
         },
     )

@@ -51,7 +51,6 @@ def total() -> Answer:
         hints=[
             (near(50, 1), "The model is still sent in full: half of all bytes."),
             (near(25, 1), "Add the bytes of both directions, before and after."),
-            (near(1 / 1.96, 0.03), "The other way round: before over after."),
         ],
     )
 
@@ -81,7 +80,6 @@ def link() -> Answer:
         hints=[
             (near(0.1, 0.01), "Those are the bytes. Each message also waits."),
             (near(5.1, 0.11), "Two messages per step, one after the other."),
-            (near(10, 0.01), "Nearly: the bytes take time as well."),
         ],
     )
 
@@ -129,7 +127,5 @@ def longer() -> Answer:
         hints=[
             (near(0.4, 0.01), "The other way round: the longer one over the shorter one."),
             (near(0.156, 0.01), "Those are values. A value of float32 has 32 bits, the other 2."),
-            (near(10, 0.1), "Count bits in both: 32 for a value here, 2 there."),
-            (near(2, 0.01), "There are two factors: one with 256 rows, one with 64 columns."),
         ],
     )
