@@ -3,8 +3,7 @@
     runner           an iterator of records in a thread: start, pause, step, stop
     board            the values that describe a lab: settings, plots, runs
     lab              settings, moves, runs, and a run as a script
-    picture          what the picture of a lab's runs shows, as data
-    layout           where each part of the picture stands
+    picture          what is drawn of a lab's runs
     panel            buttons and sliders around the picture, and labs that display them
     train_threshold  what the next one trains; scripts print this file
     threshold        asynchronous states: the lab of notebook 03

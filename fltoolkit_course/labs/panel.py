@@ -1,7 +1,7 @@
 """A lab on the screen: sliders and buttons, and the picture below them.
 
 Here widgets are only connected: what a button does is a method of the lab (lab.py), and what
-is shown is put together by picture.py and layout.py. How the picture gets into the page stands in
+is shown is drawn by picture.py. How the picture gets into the page stands in
 plots.below_controls. The panel needs ipywidgets, 7.7 or newer.
 """
 
@@ -12,8 +12,7 @@ from typing import Any
 
 from fltoolkit_course.labs.board import Control
 from fltoolkit_course.labs.lab import Lab
-from fltoolkit_course.labs.layout import lay_out
-from fltoolkit_course.labs.picture import compose, status_in_words
+from fltoolkit_course.labs.picture import draw, status_in_words
 from fltoolkit_course.plots.below_controls import BelowControls, find_ipywidgets
 from fltoolkit_course.plots.drawing import Graphic
 from fltoolkit_course.plots.live import throttled
@@ -165,7 +164,7 @@ class Panel:
 
     def draw(self) -> Graphic:
         """The picture of the lab at this moment."""
-        return lay_out(compose(self.lab))
+        return draw(self.lab)
 
     def _refresh(self) -> None:
         """Bring buttons, sliders and the line of text up to date."""

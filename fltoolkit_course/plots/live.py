@@ -147,13 +147,6 @@ class _Run:
                 sentence += f"; {name} {amount(key, numbers[key])}"
         return sentence
 
-    def end(self) -> float:
-        """Where x will stand when the run ends; 0 if that is not known."""
-        x = self.latest.get(self.x)
-        if self.state != "running" or not self.total or not isinstance(x, int | float) or not x > 0:
-            return 0.0
-        return at_the_end(x, self.count, self.total)
-
     def summary(self) -> str:
         return f"{self.title}: {self.words()}" if self.title else self.words()
 
@@ -165,7 +158,7 @@ class _Run:
         page.write(self.words(), width // LETTER)
         for number, (key, points) in enumerate(self.curves.items()):
             place = Area(400 * number, page.low, 400, 230)
-            page.add(_chart(thinned(points), self.x, key, place, self.log, self.end()), 0)
+            page.add(_chart(thinned(points), self.x, key, place, self.log), 0)
         page.low += 230 * bool(self.curves)
         images = self.inside() if self.inside else {}
         sizes = [_scale(image, width, len(images)) for image in images.values()]
@@ -174,10 +167,13 @@ class _Run:
         return page.graphic(self.summary())
 
 
-def _chart(points: Points, x: str, y: str, area: Area, log: bool, until: float) -> Iterator[Mark]:
-    """A curve over ``x``, whose axis goes to ``until`` at least and is logarithmic with ``log``."""
-    places = [place for place, _ in points] + [until] * (until > 0)
-    frame = Frame(_axis(x, places, log), _axis(y, [value for _, value in points]), area)
+def _chart(points: Points, x: str, y: str, area: Area, log: bool) -> Iterator[Mark]:
+    """A curve over ``x``, whose axis is logarithmic with ``log``."""
+    frame = Frame(
+        _axis(x, [place for place, _ in points], log),
+        _axis(y, [value for _, value in points]),
+        area,
+    )
     yield from frame.grid()
     if points:
         yield curve(frame.points(points), COLORS[0], 2)
@@ -220,17 +216,6 @@ def _bytes_to_say(numbers: Mapping[str, float]) -> Sequence[str]:
     """The keys of bytes to name: up and down, unless workers have sent to each other as well."""
     up, down, sent = (numbers.get(key, 0) for key in _BYTES)
     return ("nbytes",) if sent > up + down else ("nbytes_up", "nbytes_down")
-
-
-def at_the_end(x: float, done: int, total: int) -> float:
-    """Where ``x`` (above 0) will stand after ``total`` records, if they add what ``done`` did.
-
-    With this as its end the axis is the final one's from the beginning. It is rounded up to two
-    digits, so that the axis stands still while the pace changes a little.
-    """
-    final = x * max(total / done, 1)
-    unit = 10.0 ** (math.floor(math.log10(final)) - 1)
-    return math.ceil(final / unit - 1e-9) * unit
 
 
 def thinned(points: Points) -> Points:

@@ -61,16 +61,6 @@ def test_records_pass_unchanged_and_the_end_is_drawn(shown: list[dict[str, Any]]
         assert ".fltoolkit-stands { display: none; }" in data["text/html"], "hidden elsewhere"
 
 
-def test_the_axis_is_the_final_one_from_the_first_record_on(shown: list[dict[str, Any]]) -> None:
-    for _ in watch(training(20), 20):
-        pass
-    for early in shown[1:-1]:  # 20 steps of 300 bytes
-        assert ">6 kB</text>" in early["text/html"]
-    assert live.at_the_end(300.0, 1, 20) == 6000
-    assert live.at_the_end(6000.0, 20, 20) == 6000, "and it does not jump at the end"
-    assert live.at_the_end(7000.0, 21, 20) == 7000, "more records than were announced"
-
-
 def test_a_break_leaves_the_picture_and_an_iterator_to_go_on_with(
     shown: list[dict[str, Any]],
 ) -> None:
