@@ -1,10 +1,9 @@
 """Training whose settings can be changed while it runs, in a notebook or in a script.
 
     runner           an iterator of records in a thread: start, pause, step, stop
-    board            the values that describe a lab: settings, plots, runs
     lab              settings, moves, runs, and a run as a script
     picture          what is drawn of a lab's runs
-    panel            buttons and sliders around the picture, and labs that display them
+    panel            buttons and sliders around the picture
     train_threshold  what the next one trains; scripts print this file
     threshold        asynchronous states: the lab of notebook 03
     train_fedavg     what the next one trains

@@ -10,8 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from fltoolkit_course.labs.board import Control
-from fltoolkit_course.labs.lab import Lab
+from fltoolkit_course.labs.lab import Control, Lab
 from fltoolkit_course.labs.picture import draw, status_in_words
 from fltoolkit_course.plots.below_controls import BelowControls, find_ipywidgets
 from fltoolkit_course.plots.drawing import Graphic
@@ -204,16 +203,3 @@ class Panel:
             f'<div role="status" aria-live="polite" style="color:{color}; line-height:1.4">'
             f"{html.escape(words)}</div>"
         )
-
-
-class DisplayedLab(Lab):
-    """A lab that shows its `Panel` where it is the last line of a cell.
-
-    ``panel`` is None until then.
-    """
-
-    panel: Panel | None = None
-
-    def _ipython_display_(self) -> None:
-        self.panel = self.panel or Panel(self)
-        self.panel._ipython_display_()

@@ -9,8 +9,7 @@ from itertools import chain, groupby
 from typing import NamedTuple
 
 from fltoolkit.units import amount
-from fltoolkit_course.labs.board import Plot, Run
-from fltoolkit_course.labs.lab import Lab
+from fltoolkit_course.labs.lab import Lab, Plot, Run
 from fltoolkit_course.plots.drawing import (
     ON_COLOR,
     Area,

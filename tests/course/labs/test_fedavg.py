@@ -9,7 +9,7 @@ from course.labs.few_digits import small_fedavg as small
 
 from fltoolkit.codecs import Entropy, ErrorFeedback, Identity, Pipeline, Quantize, TopK
 from fltoolkit_course.labs import FedAvgLab
-from fltoolkit_course.labs.board import Move
+from fltoolkit_course.labs.lab import Move
 from fltoolkit_course.labs.train_fedavg import FedAvgTraining
 
 CODECS = ("bits_down", "bits_up", "top_k", "error_feedback")

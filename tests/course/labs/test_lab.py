@@ -15,7 +15,7 @@ from course.labs.few_digits import (
 
 from fltoolkit.data import load
 from fltoolkit_course.labs import ThresholdLab
-from fltoolkit_course.labs.board import Move
+from fltoolkit_course.labs.lab import Move
 
 # ------------------------------------------------------------------ moves and scripts
 
