@@ -31,7 +31,7 @@ class Panel:
     """
 
     def __init__(self, lab: Lab):
-        ipywidgets = find_ipywidgets("its methods: lab.run(), lab.set(...), lab.script()")
+        ipywidgets = find_ipywidgets()
         self.lab = lab
         self._draw_if_due = throttled(self._draw_now)
         self._state = self._seen()

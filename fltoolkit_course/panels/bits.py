@@ -26,7 +26,7 @@ from fltoolkit.split.chain import train_split
 from fltoolkit.units import amount
 from fltoolkit_course.labs.runner import Runner
 from fltoolkit_course.panels._sliders import slider
-from fltoolkit_course.plots.below_controls import BelowControls, find_ipywidgets
+from fltoolkit_course.plots.below_controls import BelowControls
 from fltoolkit_course.plots.drawing import Area, Axis, Frame, Graphic, Mark, Stroke, dot
 from fltoolkit_course.running import show_errors_in_words
 from fltoolkit_research.plots.placing import Words
@@ -83,7 +83,6 @@ class Playground:
     """
 
     def __init__(self, bits: int = 32):
-        find_ipywidgets("fltoolkit_course.panels.train_in_bits(8)")
         show_errors_in_words()  # it is the first cell of the course, before the imports
         self.runs = {
             each: Runner(train_in_bits(each), on_change=self._changed) for each in _CHOICES

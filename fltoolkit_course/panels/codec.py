@@ -51,7 +51,7 @@ class CodecPanel:
     """
 
     def __init__(self, tensor: Tensor | Mapping[str, Tensor]):
-        ipywidgets = find_ipywidgets("fltoolkit_course.plots.describe_codec(tensor, codec)")
+        ipywidgets = find_ipywidgets()
         self.tensors = {"tensor": tensor} if isinstance(tensor, Tensor) else dict(tensor)
         if not self.tensors:
             raise ValueError("no tensor to show: pass a tensor or {name: tensor}")

@@ -150,7 +150,7 @@ class LeakPanel:
         bits: int = 32,
         sigma: float = 0.0,
     ):
-        ipywidgets = find_ipywidgets("fltoolkit_course.panels.describe_leak(parties, codec, ...)")
+        ipywidgets = find_ipywidgets()
         self._data = parties, auxiliary, victims, labels
         self.controls = {
             "bits": slider("bits per value (32: float32)", [1, 2, 3, 4, 6, 8, 32, bits], bits),

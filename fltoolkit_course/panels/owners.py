@@ -10,7 +10,7 @@ from torch import Tensor
 from fltoolkit.plots.style import INK, PAPER, new_axes, picture
 from fltoolkit.units import amount
 from fltoolkit_course.panels._sliders import slider
-from fltoolkit_course.plots.below_controls import BelowControls, Bundle, find_ipywidgets
+from fltoolkit_course.plots.below_controls import BelowControls, Bundle
 
 TOGETHER = "together"
 
@@ -33,7 +33,6 @@ class OwnersPanel:
     """
 
     def __init__(self, read: Mapping[str, Tensor], labels: Tensor, nbytes: Sequence[int]):
-        find_ipywidgets("(read == labels).float().mean()")
         for name, its in read.items():
             if its.shape != (len(nbytes), len(labels)):
                 raise ValueError(

@@ -52,7 +52,7 @@ class TradeoffPanel:
     """
 
     def __init__(self, results: Iterable[Result], name: str | None = None):
-        ipywidgets = find_ipywidgets("fltoolkit_research.plots.pareto(results)")
+        ipywidgets = find_ipywidgets()
         self.results = list(results)
         found = points(self.results)
         if not found:

@@ -52,14 +52,12 @@ Bundle = tuple[dict[str, str], dict[str, Any]]
 """Data and metadata, as ``display(raw=True)`` takes them."""
 
 
-def find_ipywidgets(otherwise: str) -> Any:
-    """Import ipywidgets; the error names the way to install it and what does ``otherwise``."""
+def find_ipywidgets() -> Any:
+    """Import ipywidgets; the error names the way to install it."""
     try:
         import ipywidgets
     except ImportError as error:
-        raise ImportError(
-            f'the panel needs ipywidgets: pip install "fltoolkit[lab]"; without it use {otherwise}'
-        ) from error
+        raise ImportError('the panel needs ipywidgets: pip install "fltoolkit[lab]"') from error
     return ipywidgets
 
 
@@ -73,7 +71,7 @@ class BelowControls:
     """
 
     def __init__(self, draw: Callable[[], Any], *parts: Any):
-        ipywidgets = find_ipywidgets("a script")
+        ipywidgets = find_ipywidgets()
         self.shown, self.timer = False, threading.Timer(0, self.rest)
         self.rests_after = 0.5  # seconds without a move, after which the SVG becomes a PNG
         self._draw, self._drawing = draw, threading.Lock()
