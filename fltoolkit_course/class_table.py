@@ -65,7 +65,7 @@ def _rows_of(path: Path, folder: Path) -> Iterator[tuple[str, ...]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the table as a CSV file, and print for each student how much is finished."""
+    """Write the table as a CSV file."""
     parser = argparse.ArgumentParser(
         prog="python -m fltoolkit_course.class_table",
         description="Make one table of the course_progress.json files that students handed in.",
@@ -83,13 +83,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # a spreadsheet would run a text that begins like a formula
         table.writerows(
             [f"'{x}" if x.startswith(tuple("=+-@\t\r")) else x for x in row] for row in rows
-        )
-    for student in dict.fromkeys(row[0] for row in rows):
-        own = [row for row in rows if row[0] == student]
-        begun = sum(row[2] != "" for row in own)
-        finished = sum(row[2] == "yes" for row in own)
-        print(
-            f"{student:20s} {begun} begun, {finished} finished", "" if begun else f"({own[0][1]})"
         )
     print(f"wrote {args.out}")
     return 0

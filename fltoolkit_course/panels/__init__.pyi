@@ -7,4 +7,3 @@ from .leakage import describe_leak as describe_leak
 from .leakage import plot_reconstructions as plot_reconstructions
 from .owners import OwnersPanel as OwnersPanel
 from .tradeoff import TradeoffPanel as TradeoffPanel
-from .tradeoff import describe_point as describe_point

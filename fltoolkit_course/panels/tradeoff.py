@@ -18,31 +18,6 @@ from fltoolkit_research.store import Result
 _WORDS = "line-height:1.3; white-space:pre-wrap; word-break:normal; overflow-wrap:anywhere"
 
 
-def describe_point(results: Iterable[Result], name: str) -> str:
-    """One setting as text: its result, its ledger, and the code that runs it again.
-
-    Raises KeyError, which lists the settings, if ``name`` is none of them.
-    """
-    results = list(results)
-    found = {point.name: point for point in points(results)}
-    if name not in found:
-        raise KeyError(f"no setting {name!r}; the settings are {sorted(found)}")
-    point, last = found[name], groups(results)[name][0].history[-1]
-    value = point.experiment.metric.words(point.value)
-    lines = [
-        f"{name}: {value} for {amount('nbytes', point.nbytes)}, "
-        f"{point.num_seeds} seed{'s' * (point.num_seeds > 1)}"
-        + (", on the front" if name in {p.name for p in front(found.values())} else ""),
-        "",
-        f"{'ledger of the first seed':<26}{'nominal':>12}{'real':>12}{'if independent':>16}",
-    ]
-    for size in sizes_of(last):
-        three = [amount("nbytes", n) for n in (size.nominal, size.real, size.entropy)]
-        row = "{:>12}{:>12}{:>16}".format(*three)
-        lines.append(f"{size.kind + ' ' + size.direction:<26}{row}")
-    return "\n".join([*lines, "", point.experiment.to_code()])
-
-
 class TradeoffPanel:
     """The Pareto plot with a slider over its points; write it as the last line of a cell.
 
@@ -54,13 +29,15 @@ class TradeoffPanel:
     def __init__(self, results: Iterable[Result], name: str | None = None):
         ipywidgets = find_ipywidgets()
         self.results = list(results)
-        found = points(self.results)
-        if not found:
+        self._points = {point.name: point for point in points(self.results)}
+        if not self._points:
             raise ValueError("no finished experiment to show: run a sweep first")
-        names = [point.name for point in found]
+        names = [*self._points]
         self.selected = names[0] if name is None else name
+        if self.selected not in names:
+            raise KeyError(f"no setting {name!r}; the settings are {sorted(names)}")
         self._words = ipywidgets.HTML()
-        self._describe()  # raises KeyError if there is no such setting
+        self._describe()
         self.slider = ipywidgets.SelectionSlider(
             options=names,
             value=self.selected,
@@ -71,13 +48,31 @@ class TradeoffPanel:
         self.slider.observe(self._moved, "value")
         self._picture = BelowControls(lambda: self, self.slider)
 
+    @property
+    def sentence(self) -> str:
+        """The chosen setting: its result, its ledger, and the code that runs it again."""
+        name, point = self.selected, self._points[self.selected]
+        value = point.experiment.metric.words(point.value)
+        best = name in {p.name for p in front(self._points.values())}
+        lines = [
+            f"{name}: {value} for {amount('nbytes', point.nbytes)}, "
+            f"{point.num_seeds} seed{'s' * (point.num_seeds > 1)}"
+            f"{', on the front' * best}",
+            "",
+            f"{'ledger of the first seed':<26}{'nominal':>12}{'real':>12}{'if independent':>16}",
+        ]
+        for size in sizes_of(groups(self.results)[name][0].history[-1]):
+            three = [amount("nbytes", n) for n in (size.nominal, size.real, size.entropy)]
+            row = "{:>12}{:>12}{:>16}".format(*three)
+            lines.append(f"{size.kind + ' ' + size.direction:<26}{row}")
+        return "\n".join([*lines, "", point.experiment.to_code()])
+
     def _moved(self, change: Any) -> None:
         self.selected = change["new"]
         self._describe()
         self._picture.rest()
 
     def _describe(self) -> None:
-        self.sentence = describe_point(self.results, self.selected)
         self._words.value = f'<pre style="{_WORDS}">{html.escape(self.sentence)}</pre>'
 
     def _ipython_display_(self) -> None:
@@ -89,7 +84,7 @@ class TradeoffPanel:
     def png(self) -> Bundle:
         """The plot, with a ring around the chosen setting."""
         ax = pareto(self.results)
-        found = points(self.results)
+        found = [*self._points.values()]
         chosen = next(point for point in with_places(found) if point.name == self.selected)
         place = chosen.nbytes / byte_unit(max(point.nbytes for point in found))[1]
         value = chosen.experiment.metric.scale * chosen.value

@@ -9,7 +9,7 @@ from fltoolkit_course.done import FILE, Done, Guess, remember
 from fltoolkit_course.syllabus import NOTEBOOKS
 
 
-def test_who_finished_and_guessed_what(tmp_path, capsys):
+def test_who_finished_and_guessed_what(tmp_path):
     first, second = NOTEBOOKS[:2]
     guesses = {name: Guess("=1+1", "640") for name in first.guesses}
     for who in ("Ana Arm_1234_assignsubmission_file_", "ben"):
@@ -37,7 +37,6 @@ def test_who_finished_and_guessed_what(tmp_path, capsys):
         ("fay", "cannot"): "",
     }
     assert next(r for r in rows if r["finished"] == "no")["guessed (measured)"] == "x: 7 (8)"
-    assert "2 begun, 1 finished" in capsys.readouterr().out
     assert (tmp_path / "ben" / FILE).exists()
 
 
