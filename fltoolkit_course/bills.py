@@ -62,14 +62,10 @@ def saved() -> dict[str, list[Item]]:
 
 
 class Bill:
-    """The card: one line for each training, shown as HTML in a notebook and as text elsewhere.
-
-    Args:
-        lines: notebook, item, and whether it was measured here (else in the saved copy).
-    """
+    """The card: one line for each training, shown as HTML in a notebook and as text elsewhere."""
 
     def __init__(self, lines: Sequence[tuple[str, Item, bool]]):
-        self.lines = lines
+        self.lines = lines  # notebook, item, and whether it was measured here or in the saved copy
 
     def __repr__(self) -> str:
         return repr(Table("The bill", [""] * 5, [_words(n, item) for n, item, _ in self.lines]))

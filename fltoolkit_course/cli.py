@@ -46,14 +46,8 @@ def without_outputs(notebook: str) -> str:
 def copy_notebooks(folder: str | Path) -> list[str]:
     """Copy the course's notebooks into a folder; a file that is there already is never changed.
 
-    Args:
-        folder: where the copies, which have no outputs, go; it is made if it does not exist.
-
-    Returns:
-        The names of the files that were copied now.
-
-    Raises:
-        NotADirectoryError: ``folder`` is a file.
+    The folder is made if it does not exist. Returns the names of the files that were copied now;
+    raises NotADirectoryError if ``folder`` is a file.
     """
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():

@@ -87,10 +87,7 @@ class Predict:
         A later cell measures and calls ``predict`` with the same question. If that has happened
         already, a guess that is made now is compared at once: nothing is measured again.
 
-        Args:
-            question: what will be measured, one sentence.
-            guess: the reader's, as in a call of `Predict`; None if there is none yet.
-            unit: of the guess, e.g. "B".
+        The arguments are those of a call of `Predict`.
         """
         self._asked[question] = guess
         if question in self._found:

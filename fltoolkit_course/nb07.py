@@ -1,6 +1,6 @@
 """The answers of notebook 07. Try to answer before you look."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from fltoolkit_course._reading import without_marks
 from fltoolkit_course.comparison import near
@@ -26,23 +26,17 @@ bill, card, check, predict = notebook.bill, notebook.card, notebook.check, noteb
 @notebook.answer("cheapest with 93 %")
 def cheapest(*, found: Sequence[Point]) -> Answer:
     """The point of the sweep with the fewest bytes whose accuracy is at least 93 %."""
-    names = {without_marks(p.name): p.name for p in found}
     enough = [p for p in sorted(found, key=lambda p: p.nbytes) if p.value >= 0.93]
 
-    def read(answer: object) -> object:
-        if not isinstance(answer, str):
-            return answer
-        if without_marks(answer) not in names:
-            raise ValueError(f"No setting is called {answer!r}. Copy a name from the table.")
-        return names[without_marks(answer)]
+    def among(some: Sequence[Point]) -> Callable[[object], bool]:
+        return lambda name: without_marks(name) in {without_marks(p.name) for p in some}
 
     return Answer(
         enough[0].name,
         hints=[
-            (lambda name: name in {p.name for p in enough}, "It reached 93 %; another sent less."),
-            (lambda name: name in names.values(), "That one did not end with 93 %."),
+            (among(enough), "It reached 93 %; another sent less."),
+            (among(found), "That one did not end with 93 %."),
         ],
-        read=read,
     )
 
 

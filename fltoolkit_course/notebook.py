@@ -99,13 +99,8 @@ class Notebook:
     def check(self, name: str, answer: Any, **facts: Any) -> bool:
         """Say whether ``answer`` is right and, if not, how far off it is; True if it is right.
 
-        Args:
-            name: of the check.
-            answer: the reader's answer; None or ``...`` means "not answered yet".
-            facts: what the right answer is computed from, e.g. sizes of the data.
-
-        Raises:
-            ValueError: this notebook has no such check.
+        The right answer is computed from ``facts``, e.g. sizes of the data. Raises ValueError if
+        this notebook has no such check.
         """
         if name not in self.answers:
             names = ", ".join(map(repr, self.answers))

@@ -24,8 +24,7 @@ def by_dataset(dataset: str, /, **values: T) -> T:
     >>> by_dataset("fashion_mnist", digits=100, mnist=15)
     15
 
-    Raises:
-        InWords: there is no value for this data set; the text names the data sets that have one.
+    Raises `InWords` for another data set; the text names those that have a value.
     """
     if "mnist" in values:
         values.setdefault("fashion_mnist", values["mnist"])
@@ -49,12 +48,8 @@ def need(rows: T) -> T:
 def progress_bar(items: Iterable[T], doing: str, total: int | None = None) -> Iterator[T]:
     """Yield the items, and show while the cell runs what it is doing and how much is done.
 
-    One line of text says so, which is removed at the end. Saved notebooks have none.
-
-    Args:
-        items: what to go through; an item that is a text is shown, too.
-        doing: what the cell is doing, e.g. "training with each codec".
-        total: how many items there are, if ``items`` has no length.
+    One line of text says so, with the item if it is a text; it is removed at the end. Saved
+    notebooks have none. ``total`` is the number of ``items`` that have no length.
 
     >>> list(progress_bar([1, 2], "counting"))
     [1, 2]

@@ -44,15 +44,9 @@ class StoredModel:
     def write(self, start: str, length: int, *, seed: int = 0, temperature: float = 1.0) -> str:
         """``start`` and ``length`` more characters, each drawn from what the model expects.
 
-        Args:
-            start: what the text begins with.
-            length: how many characters are added.
-            seed: of the draws.
-            temperature: above 0; log-probabilities are divided by it. 1: each character is drawn as
-                likely as the model says; below 1, likely ones are drawn more often.
-
-        Raises:
-            ValueError: ``start`` holds a character that the text of the training lacks.
+        Log-probabilities are divided by ``temperature``, which is above 0. At 1, each character is
+        drawn as likely as the model says; below 1, likely ones are drawn more often. Raises
+        ValueError if ``start`` holds a character that the text of the training lacks.
         """
         if strangers := sorted(set(start) - set(self.alphabet)):
             raise ValueError(
@@ -77,11 +71,7 @@ def stored_models() -> list[str]:
 
 
 def stored_model(name: str) -> StoredModel:
-    """Read a stored model; nothing is trained and nothing downloaded.
-
-    Raises:
-        ValueError: there is no model of this name, or its file is damaged.
-    """
+    """Read a stored model. Raises ValueError if there is none of this name, or it is damaged."""
     models = _list()
     if name not in models:
         names = ", ".join(map(repr, models))

@@ -88,10 +88,8 @@ def next_notebook(folder: Path) -> Notebook:
 def progress(folder: Path | None = None) -> Table:
     """A table of the notebooks: how many guesses were made, and how many checks have passed.
 
-    It reads what is kept beside the notebooks in ``folder``, or in the working folder if it is
-    None.
-
-    A notebook is done when all its guesses are made and all its checks have passed.
+    It reads what is kept in ``folder``, by default the working folder. A notebook is done when all
+    its guesses are made and all its checks have passed.
     """
     folder = folder or course_folder()
     kept = read_done(folder)

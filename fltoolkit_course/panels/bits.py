@@ -77,9 +77,7 @@ class Playground:
     Display it as the last line of a cell: ``slider`` chooses the bits, ``draw`` gives what is seen.
     The curve is a real training (`train_in_bits`): two parties, a cut network, every byte counted.
     A position that was left before its training had ended goes on when the reader comes back.
-
-    Args:
-        bits: where the slider starts; one of 1, 2, 3, 4, 6, 8, 16 and 32.
+    It starts with 1, 2, 3, 4, 6, 8, 16 or 32 ``bits``.
     """
 
     def __init__(self, bits: int = 32):

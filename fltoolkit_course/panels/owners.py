@@ -27,9 +27,7 @@ class OwnersPanel:
         labels: the right classes, [samples].
         nbytes: all bytes that were sent until the end of each round.
 
-    Raises:
-        ValueError: a network has read another number of samples than there are labels, or in
-            another number of rounds than ``nbytes`` has, or no network is called "together".
+    Raises ValueError for a table of another shape, or if no network is called "together".
     """
 
     def __init__(self, read: Mapping[str, Tensor], labels: Tensor, nbytes: Sequence[int]):

@@ -19,11 +19,9 @@ _WORDS = "line-height:1.3; white-space:pre-wrap; word-break:normal; overflow-wra
 
 
 class TradeoffPanel:
-    """The Pareto plot with a slider over its points; write it as the last line of a cell.
+    """The Pareto plot of one task with a slider over its points; write it as a cell's last line.
 
-    Args:
-        results: the results of a sweep on one task.
-        name: the setting to begin with; by default the one with the fewest bytes.
+    ``name`` is the setting to begin with; by default the one with the fewest bytes.
     """
 
     def __init__(self, results: Iterable[Result], name: str | None = None):
