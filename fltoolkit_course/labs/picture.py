@@ -42,7 +42,7 @@ def draw(lab: Lab) -> Graphic:
     rows, legend = ledger(lab), [_line(each, lab, _outcome(lab, each)) for each in _shown(lab)]
     total = run.training.total if run else 0
     page = Page(_WIDTH, status, min(_step(run) / total, 1.0) if run and total else 0.0)
-    strip = 46 if run and lab.board.states else 0
+    strip = 46 if run and len(run.history) and lab.board.states else 0
     above = max(14 + 22 * len(rows), strip) + 6
     axes = axes_of(lab)
     frames = [_frame(lab, one, k * _HALF, page.low + above) for k, one in enumerate(axes)]

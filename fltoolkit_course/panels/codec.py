@@ -53,8 +53,6 @@ class CodecPanel:
     def __init__(self, tensor: Tensor | Mapping[str, Tensor]):
         ipywidgets = find_ipywidgets()
         self.tensors = {"tensor": tensor} if isinstance(tensor, Tensor) else dict(tensor)
-        if not self.tensors:
-            raise ValueError("no tensor to show: pass a tensor or {name: tensor}")
         fractions = [m / 1000 for m in steps(1, 1000)]
         self.controls = {
             "tensor": ipywidgets.Dropdown(options=list(self.tensors), description="tensor", **LOOK),

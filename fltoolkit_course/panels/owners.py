@@ -27,19 +27,13 @@ class OwnersPanel:
         labels: the right classes, [samples].
         nbytes: all bytes that were sent until the end of each round.
 
-    Raises ValueError for a table of another shape, or if no network is called "together".
+    Raises ValueError for a table of another shape.
     """
 
     def __init__(self, read: Mapping[str, Tensor], labels: Tensor, nbytes: Sequence[int]):
         for name, its in read.items():
-            if its.shape != (len(nbytes), len(labels)):
-                raise ValueError(
-                    f"{name!r} has read a table of shape {tuple(its.shape)}: give a row for "
-                    f"each of the {len(nbytes)} rounds in nbytes, a column for each of "
-                    f"{len(labels)} labels"
-                )
-        if TOGETHER not in read:
-            raise ValueError(f"no network is called {TOGETHER!r}: there are {sorted(read)}")
+            if its.shape != (wanted := (len(nbytes), len(labels))):
+                raise ValueError(f"{name!r}: a table of shape {tuple(its.shape)}; give {wanted}")
         self.right = {name: (its == labels).float() for name, its in read.items()}
         self.labels, self.nbytes = labels, nbytes
         self.slider = slider("rounds", [*range(1, len(nbytes) + 1)], len(nbytes))
