@@ -60,16 +60,6 @@ def test_errors_say_who_sent_what_to_whom():
     assert channel.nbytes() == 0  # a message that failed is not in the ledger
 
 
-def test_what_came_is_told_with_the_tree():
-    channel = Channel({"update": ErrorFeedback(Pipeline(TopK(0.25)))})
-    tree, masks = channel.send_masked(
-        "ann", "server", "update", {"w": torch.tensor([0, 0, 0, 5.0])}
-    )
-    assert masks["w"].tolist() == [False, False, False, True]
-    assert channel.send_masked("ann", "server", "model", tree)[1] == {}
-    assert channel.nbytes() == sum(t.nbytes for t in channel.transfers)
-
-
 def test_a_name_that_the_ledger_does_not_know_is_an_error():
     """Else "Alice" would have sent 0 bytes; one who has only received has."""
     channel = Channel()
@@ -93,19 +83,6 @@ def test_codecs_of_kinds_that_were_never_sent_are_told():
     assert channel.unused_codecs() == ["update", "model"]
     assert repr(channel).endswith("bytes, no message for the codec of update and model>")
     assert "no message" not in repr(Channel(codecs)) + repr(Channel())
-
-
-def test_totals_by_direction():
-    channel = Channel()
-    totals = channel.totals({"ann", "ben"})
-    assert totals() == {"nbytes_up": 0, "nbytes_down": 0, "nbytes": 0}
-    one = len(pack(H))
-    for sender, receiver in [("ann", "bob"), ("ben", "bob"), ("bob", "ann"), ("ann", "ben")]:
-        channel.send(sender, receiver, "activations", H)
-    assert totals() == {"nbytes_up": 2 * one, "nbytes_down": one, "nbytes": 4 * one}
-    channel.send("ann", "bob", "activations", H)
-    assert totals() == channel.totals({"ann", "ben"})()
-    assert totals()["nbytes_up"] == 3 * one
 
 
 class Late(Channel):

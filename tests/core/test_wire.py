@@ -204,12 +204,6 @@ def test_every_flipped_bit_is_an_error():
             unpack(bad)
 
 
-@given(st.binary(min_size=1, max_size=20))
-def test_extended_is_an_error(more):
-    with pytest.raises(WireError, match=r"bytes in all, but there are"):
-        unpack(GOOD + more)
-
-
 @settings(max_examples=500)
 @given(st.binary(max_size=60), st.binary(max_size=40))
 def test_hostile_headers_end_in_an_error_or_a_tree(header, payload):

@@ -1,6 +1,5 @@
 """Entropy coding at the bound; and its range coder twice: the same bytes, read by either."""
 
-import copy
 import hashlib
 import math
 import sys
@@ -18,13 +17,11 @@ from coder_laws import (
     symbols,
     undo,
 )
-from every_codec import CODECS
 
 from fltoolkit.codecs import BitPack, Entropy, entropy
 from fltoolkit.codecs.entropy import COUNTED, SHARED, Compiled, Plain
 from fltoolkit.codecs.stage import Symbols
 from fltoolkit.wire import WireError, varint
-from fltoolkit_research.codecs import contexts
 
 SIZES = [2, 3, 4, 17, 256, 1024, 4081]  # of alphabets, up to the largest ones
 both = pytest.mark.parametrize("coder", [Plain, Compiled], ids=lambda coder: coder.name)
@@ -115,31 +112,6 @@ def test_damaged_bytes_are_read_alike(seed):
 
     assert read(Plain) == read(Compiled)
     assert isinstance(read(Plain), str) == (seed % 2 == 1)
-
-
-@pytest.mark.parametrize("codec", [c for c in CODECS if "Entropy" in repr(c)], ids=repr)
-def test_messages_of_codecs_are_the_same(codec, monkeypatch):
-    """Each coder writes three messages, and each reads what the other has written."""
-    w = (torch.arange(4000).view(40, 100) * 40_503 % 65_536 - 32_768) / 2.0**15
-    w[::3] /= 64  # rows with other distributions
-    trees = [{"w": w, "b": w[0] ** 2}, {"w": w * w, "b": w[1]}, {"w": w.flip(0), "b": w[2]}]
-    written, decoded = {}, {}
-    for coder, other in ((Plain, Compiled), (Compiled, Plain)):
-        sender, receiver = copy.deepcopy(codec), copy.deepcopy(codec)
-        use(coder, monkeypatch)
-        written[coder] = [sender.encode(tree) for tree in trees]
-        use(other, monkeypatch)
-        decoded[coder] = [receiver.decode(message) for message in written[coder]]
-    assert written[Plain] == written[Compiled]
-    for one, two in zip(*decoded.values(), strict=True):
-        assert [*one] == [*two]
-        assert all(torch.equal(one[name], two[name]) for name in one)
-
-
-def use(coder, monkeypatch):
-    """Wherever a range coder is chosen."""
-    for module in (entropy, contexts):
-        monkeypatch.setattr(module, "range_coder", lambda: coder)
 
 
 @both

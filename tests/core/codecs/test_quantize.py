@@ -172,11 +172,6 @@ def test_error_bound(x):
         assert error <= bound * (1 + 1e-4) + rounding, (bits, stochastic)
 
 
-def test_the_bound_is_not_generous():
-    assert largest_error(Quantize(4), normal(5000)) > 0.49 * step_of(normal(5000), 4)
-    assert largest_error(Quantize(4, True), normal(5000)) > 0.9 * step_of(normal(5000), 4)
-
-
 @pytest.mark.parametrize("bits", [1, 3, 8, 16])
 @pytest.mark.parametrize("scale", [1.0, 1e-3, 0.1, 3.0, 1e30, 1e-40])
 def test_the_top_does_not_wrap(bits, scale):

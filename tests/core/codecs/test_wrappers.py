@@ -8,8 +8,7 @@ import torch
 
 from experiments.replications.lowrank import PowerSGD
 from fltoolkit.channel import Channel
-from fltoolkit.checkpoint import load_run, save_run
-from fltoolkit.codecs import Entropy, ErrorFeedback, Half, Identity, Only, Pipeline, Quantize, TopK
+from fltoolkit.codecs import ErrorFeedback, Identity, Only, Pipeline, Quantize, TopK
 from fltoolkit.codecs.base import walk
 from fltoolkit.codecs.wrappers import Wrapper
 from fltoolkit.testing import normal
@@ -54,33 +53,6 @@ def test_a_decaying_residual_forgets():
     for decay in (-0.1, 1.1, math.nan, None):
         with pytest.raises(ValueError, match="the share of the residual"):
             ErrorFeedback(Pipeline(), decay=decay)
-
-
-@pytest.mark.parametrize(
-    "codec",
-    [
-        ErrorFeedback(Pipeline(TopK(0.1))),
-        ErrorFeedback(Pipeline(PowerSGD(2), Half())),
-        Difference(Pipeline(Quantize(2, stochastic=True), Entropy())),
-    ],
-    ids=repr,
-)
-def test_what_links_remember_survives_a_restart(codec, tmp_path):
-    """Of two links, to the bit; and it matters."""
-
-    def send(channel, seed):
-        who = ("ann", "ben")[seed % 2]
-        return channel.send(who, "server", "update", {"w": normal(30, 20, seed=seed)})["w"].tolist()
-
-    straight, before, after = (Channel({"update": codec}) for _ in range(3))
-    expected = [send(straight, seed) for seed in range(8)]
-    got = [send(before, seed) for seed in range(4)]
-    save_run(tmp_path, [], before)
-    load_run(tmp_path, [], after)
-    assert got + [send(after, seed) for seed in range(4, 8)] == expected
-    assert after.transfers == straight.transfers
-    forgetful = Channel({"update": codec})
-    assert [send(forgetful, seed) for seed in range(4, 8)] != expected[4:]
 
 
 def test_only_takes_what_it_made():

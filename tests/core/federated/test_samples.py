@@ -120,15 +120,6 @@ def test_values_are_checked_when_they_are_made(make, kind, message):
 MOMENTUM = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
 
 
-def test_an_optimizer_of_plain_sgd_is_plain_sgd():
-    ends = []
-    for how in ({"lr": 0.1}, {"optimizer": partial(torch.optim.SGD, lr=0.1)}):
-        model = net(nn.LogSoftmax(dim=1))
-        list(start({"a": (X, Y)}, model, Local(4, epochs=2, **how)))
-        ends.append(model.state_dict())
-    torch.testing.assert_close(ends[0], ends[1], rtol=0, atol=1e-6)
-
-
 def test_a_kept_optimizer_goes_on_where_the_clients_last_round_ended():
     """One client, one full-batch step a round: rounds are steps of one optimizer with momentum."""
     alone, x, y = net(nn.LogSoftmax(dim=1)), X, Y

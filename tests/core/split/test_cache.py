@@ -54,24 +54,6 @@ def test_stale_means_older_than_the_version():
     assert cache.stale(torch.tensor([0, 1, 2, 3])) == 0.25
 
 
-def test_state_goes_on():
-    one, two = ActivationCache(9), ActivationCache(9)
-    assert one.state_dict()["ids"].tolist() == []
-    two.load_state_dict(one.state_dict())
-    fill(one, [3, 1, 7])
-    one.version = 2
-    fill(one, [5, 1])
-    two.load_state_dict(one.state_dict())
-    for cache in (one, two):
-        fill(cache, [0, 2], 0.5)
-    ids = one.has(torch.arange(9)).nonzero().flatten()
-    assert ids.tolist() == [0, 1, 2, 3, 5, 7]
-    assert torch.equal(one.read(ids)[0], two.read(ids)[0])
-    assert one.stale(ids) == two.stale(ids) == pytest.approx(2 / 6)
-    asked = torch.tensor([4, 0, 6, 8])
-    assert one.fill_up(asked).tolist() == two.fill_up(asked).tolist()
-
-
 def test_a_cache_needs_ids():
     with pytest.raises(ValueError, match="num_samples=0"):
         ActivationCache(0)
