@@ -42,15 +42,3 @@ def test_a_page_holds_every_name_that_users_import(page):
     assert set(getattr(door, "__all__", [])) <= told
     paths = [each.path for each in names_of(page)]
     assert len(paths) == len(set(paths))
-
-
-def test_prose_becomes_rest():
-    told = [
-        "Of |x|^2 and a*b, see `Channel`s.", "", "    one    the first", "    two    the second",
-        "", "Then x_ again:", ">>> 2 * 3", "6", "", "Args:", "    x: *all* of it.",
-    ]  # fmt: skip
-    assert api_pages.as_rest(told) == [
-        r"Of \|x\|^2 and a\*b, see `Channel`\ s.", "", "::", "", "    one    the first",
-        "    two    the second", "", r"Then x\_ again:", "", ">>> 2 * 3", "6", "",
-        "Args:", r"    x: \*all\* of it.", "",
-    ]  # fmt: skip

@@ -69,17 +69,6 @@ def room_of(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
 
 
-def test_the_import_finder_finds():
-    source = "import fltoolkit.data.datasets\nfrom fltoolkit import plots, Channel\n"
-    source += "def f():\n  from fltoolkit.wire import pack, _Header\n  g('experiments.audit:main')"
-    assert house.imports_of(source) == {
-        "fltoolkit.data.datasets": set(),
-        "fltoolkit": {"plots", "Channel"},
-        "fltoolkit.wire": {"pack", "_Header"},
-        "experiments.audit": set(),
-    }
-
-
 def test_every_package_is_in_the_house():
     assert {*house.packages(), "experiments"} == set(MAY_IMPORT)
 

@@ -63,31 +63,3 @@ def test_back_and_next_lead_through_the_course_in_the_order_of_the_map() -> None
         neighbours = order[max(here - 1, 0) : here] + order[here + 1 : here + 2]
         last = prose(start.with_name(name)).splitlines()[-1]
         assert re.findall(r"\]\((\S+)\)", last) == neighbours, name
-
-
-PICTURE = {"image/png": "", "text/plain": "loss ends at 0.1"}
-
-
-def made_up(data: dict[str, Any] = PICTURE, *, count: int = 2, error: str = "", **metadata: Any):
-    """The problems of a small notebook."""
-    outputs = [{"output_type": "display_data", "data": data}]
-    outputs += [{"output_type": "error", "ename": error}] if error else []
-    cells = [
-        {"cell_type": "code", "source": "if 'google.colab' in sys.modules: pass"}
-        | {"execution_count": 1, "outputs": []},
-        {"cell_type": "code", "source": "x", "execution_count": count, "outputs": outputs},
-    ]
-    return problems({"metadata": {"kernelspec": {}, **metadata}, "cells": cells})
-
-
-def test_the_lint_finds_what_it_should() -> None:
-    assert made_up() == []
-    for found, problem in (
-        (made_up(widgets={}), "metadata.widgets"),
-        (made_up({"image/png": "", "text/plain": "<Figure>"}), "without its numbers"),
-        (made_up({"text/html": ["<svg", ">"]}), "SVG"),
-        (made_up(count=7), "execution counts"),
-        (made_up(error="KeyError"), "KeyError"),
-    ):
-        assert len(found) == 1
-        assert problem in found[0]

@@ -68,13 +68,3 @@ def test_every_page_of_docs_is_on_the_website():
     listed = set(re.findall(r"^([\w/.]+)$", index, re.MULTILINE))
     pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
     assert pages <= listed, f"docs/index.md does not list {sorted(pages - listed)}"
-
-
-def test_the_check_finds_what_it_should(tmp_path):
-    (tmp_path / "other.md").write_text("# A `title`, with *words*\n```\n# none\n```\n")
-    page = tmp_path / "page.md"
-    page.write_text(
-        "[a](other.md) [b](other.md#a-title-with-words) [c](https://x.org) `[d](no)`\n"
-        "[e](none.md) [f](other.md#none) [g](#h)\n## H\n"
-    )
-    assert broken(page) == ["none.md: no such file", "other.md#none: no such heading"]

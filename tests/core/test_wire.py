@@ -292,25 +292,6 @@ def test_a_layout_is_a_header():
     assert (write_layout(()), read_layout(b"")) == (b"", ((), 0))
 
 
-# --------------------------------------------------------------------------------- round trip
-
-shapes = st.lists(st.integers(0, 4), max_size=4)
-
-
-@settings(max_examples=200)
-@given(
-    st.dictionaries(st.text(max_size=12), st.tuples(shapes, st.sampled_from(DTYPES)), max_size=5),
-    st.integers(0, 2**32),
-)
-def test_round_trip(spec, seed):
-    generator = torch.Generator().manual_seed(seed)
-    tree = {}
-    for name, (shape, dtype) in spec.items():
-        values = torch.randint(0, 2 if dtype == torch.bool else 100, shape, generator=generator)
-        tree[name] = values.to(dtype)
-    assert same(unpack(pack(tree)), tree)
-
-
 # -------------------------------------------------------------- how large a message may become
 
 

@@ -91,19 +91,6 @@ def test_large_transforms_have_the_bits_of_the_first_machine():
 
 
 @pytest.mark.machines
-def test_the_order_is_the_one_that_is_written_down():
-    """Of four values [a, b, c, d], as a matrix of two rows: columns first, then rows."""
-    a, b, c, d = x = torch.tensor([1.0, 2.0**-24, 1.0, 2.0**-24])
-    out = _hadamard_in_order(x)
-    assert out.tolist() == [
-        ((a + c) + (b + d)) / 2,
-        ((a + c) - (b + d)) / 2,
-        ((a - c) + (b - d)) / 2,
-        ((a - c) - (b - d)) / 2,
-    ]
-
-
-@pytest.mark.machines
 @pytest.mark.parametrize("bits", range(1, 9))
 def test_levels_to_six_digits_are_in_no_doubt(bits):
     """No level is so near to the middle of two roundings that another machine takes the other.

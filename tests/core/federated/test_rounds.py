@@ -199,22 +199,6 @@ def test_a_round_that_would_never_end_is_an_error():
         trace(clock=clock, wait_for=2)
 
 
-# ---- Compression and its memory -----------------------------------------------------------------
-
-
-class Ear(Channel):
-    """A channel that remembers what came out of it."""
-
-    def __init__(self, codecs):
-        super().__init__(codecs)
-        self.heard = []
-
-    def send(self, sender, receiver, kind, tree):
-        received = super().send(sender, receiver, kind, tree)
-        self.heard.append((sender, receiver, kind, received))
-        return received
-
-
 # ---- Failures -----------------------------------------------------------------------------------
 
 
@@ -462,6 +446,19 @@ def test_clients_in_turn_are_all_at_once(some_late, monkeypatch):
         weights = {name: tensor.tolist() for name, tensor in model.state_dict().items()}
         found.append((records, weights, sorted(channel.transfers)))
     assert all(each == found[0] for each in found)
+
+
+class Ear(Channel):
+    """A channel that remembers what came out of it."""
+
+    def __init__(self, codecs):
+        super().__init__(codecs)
+        self.heard = []
+
+    def send(self, sender, receiver, kind, tree):
+        received = super().send(sender, receiver, kind, tree)
+        self.heard.append((sender, receiver, kind, received))
+        return received
 
 
 def test_a_compiled_model_has_plain_names():
