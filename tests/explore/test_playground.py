@@ -61,19 +61,6 @@ def test_mission_1_is_solved_by_pressing_start(open_page: Open) -> None:
     assert "each alone" in " ".join(tab.locator("#plot text").all_text_contents())
 
 
-@pytest.mark.parametrize(("width", "height"), [(1280, 800), (360, 740)])
-def test_controls_messages_and_the_curve_share_the_first_screen(
-    open_page: Open, width: int, height: int
-) -> None:
-    tab = open_page("playground", width=width, viewport={"width": width, "height": height})
-    for place, foot in (("#go", 0), ("#bitsUp", 0), ("#scene", 0), ("#said", 0), ("#plot", 25)):
-        box = tab.locator(place).bounding_box()
-        for y in (box["y"] + 2, box["y"] + box["height"] - 2 - foot):  # neither below nor behind
-            inside = "([id, x, y]) => !!document.elementFromPoint(x, y)?.closest(id)"
-            x = box["x"] + box["width"] / 2
-            assert tab.evaluate(inside, [place, x, y]), f"{place} at {y}"
-
-
 @pytest.mark.nightly  # it trains for twenty seconds of processor time
 def test_mission_2_is_solved_by_ten_values_in_six_bits(open_page: Open) -> None:
     tab = open_page("playground")

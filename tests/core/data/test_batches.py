@@ -48,14 +48,6 @@ def test_the_order_depends_on_seed_and_epoch_and_nothing_else():
     assert torch.equal(state, torch.get_rng_state())
 
 
-def test_resume():
-    batches = Batches(torch.arange(10), torch.arange(10), 4, seed=0)
-    whole = numbers(batches.epochs(5))
-    assert len(whole) == 15
-    assert whole == [y for number in range(5) for y in numbers(batches.epoch(number))]
-    assert numbers(itertools.islice(batches.epochs(5), 7, None)) == whole[7:]
-
-
 def test_vertical_batches_are_aligned():
     x = torch.arange(30).reshape(10, 3)
     columns = split_features(3, 2)

@@ -6,9 +6,7 @@ import pytest
 import torch
 
 from fltoolkit.federated import (
-    Backlog,
     LogNormal,
-    ReceivedUpdate,
     Scripted,
 )
 
@@ -57,16 +55,3 @@ def test_dropouts_come_as_often_as_they_should_and_for_a_round_only():
 def test_mistakes_are_named(make, complaint):
     with pytest.raises(ValueError, match=complaint):
         make()
-
-
-def late(client, seconds, w=0.0):
-    return ReceivedUpdate(client, 0, seconds, 1, 0.0, {"w": torch.tensor(w)}, {})
-
-
-def test_backlog_hands_out_what_has_come_and_keeps_the_rest():
-    backlog = Backlog(2.0, [late("b", 9.0), late("a", 5.0), late("c", 2.0)])
-    assert backlog.idle(["a", "b", "c"]) == ["c"]
-    assert [a.client for a in backlog.take(until=5.0)] == ["c", "a"]
-    assert backlog.seconds == 5.0
-    assert backlog.idle(["a", "b", "c"]) == ["a", "c"]
-    assert backlog.take(until=6.0) == []

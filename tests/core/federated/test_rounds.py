@@ -360,17 +360,6 @@ def test_mistakes_are_named(settings, complaint):
 # ---- The server's model -------------------------------------------------------------------------
 
 
-def test_server_momentum_by_hand():
-    """FedAvgM, one client that always walks by 1: 1, then 1 + (0.5 + 1), then + (0.75 + 1)."""
-    model, ws = One(), []
-    optimizer = torch.optim.SGD(model.parameters(), lr=1.0, momentum=0.5)
-    fleet, server = Fleet({"a": number(1)}, walk_by_x), Server(optimizer=optimizer)
-    how = {"cohort": 1, "local": Local(batch_size=None, lr=1, steps=1), "server": server}
-    for _ in fedavg(model, fleet, Channel(), rounds=3, **how):
-        ws.append(model.w.item())
-    assert ws == [1, 2.5, 4.25]
-
-
 def test_an_optimizer_of_another_model_or_of_half_of_it_is_refused():
     model = net()
     half = torch.optim.SGD([*model.parameters()][:2], lr=1.0)
