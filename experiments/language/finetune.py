@@ -4,9 +4,9 @@
     python -m experiments.language.finetune --report  # prints the tables
     python -m experiments.language.finetune --write   # writes them into docs/language_results.md
 
-The pretrained models are trained by the first run that needs them and kept in the user's cache
-folder (`fltoolkit_research.pretrained`). Here: the settings of the fine-tuning part, one run of
-them, and their tables. Not here: split training (split.py), the command line (command.py).
+The pretrained models are trained once in each process (`fltoolkit_research.pretrained`). Here: the
+settings of the fine-tuning part, one run of them, and their tables. Not here: split training
+(split.py), the command line (command.py).
 """
 
 import time
@@ -20,14 +20,13 @@ from torch import Tensor, nn
 
 from experiments.language import null_results
 from experiments.language.command import main
-from experiments.language.split import CONTEXT, capital, text_of
+from experiments.language.split import CONTEXT, capital, learned, text_of
 from experiments.null_rows import megabytes
 from experiments.runs import Result, Row, Runs, converged, digest, gain_of, mean_nbytes, rows_of
 from experiments.tables import markdown
 from fltoolkit import Channel, Party, evaluate, fedavg
 from fltoolkit.codecs import Codec, ErrorFeedback, Pipeline
 from fltoolkit.federated import Local
-from fltoolkit_research import pretrained
 from fltoolkit_research.codecs import EDEN, ContextEntropy, Difference
 from fltoolkit_research.data import partition_contiguous, speeches
 from fltoolkit_research.finetuning import FineTuned, full, lora
@@ -167,7 +166,7 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
     """
     start = time.process_time()
     clients, test = clients_of(task)
-    model = pretrained(text_of(task.learned), num_steps=task.pretrained_steps, context=CONTEXT)
+    model = learned(task.learned, task.pretrained_steps)
     before = score(model, test)
     tuned = setting.tuned(model)
     channel = Channel(setting.codecs)

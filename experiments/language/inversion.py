@@ -15,12 +15,11 @@ from dataclasses import asdict, dataclass
 import torch
 
 from experiments.language.command import main
-from experiments.language.split import CONTEXT, SEEDS, text_of
+from experiments.language.split import CONTEXT, SEEDS, learned, text_of
 from experiments.runs import Result, Row, digest, rows_of, share_ci
 from experiments.tables import markdown
 from fltoolkit import Channel, Party
 from fltoolkit.codecs import Codec, Pipeline, Quantize
-from fltoolkit_research import pretrained
 from fltoolkit_research.codecs import EDEN
 from fltoolkit_research.intervals import mean_ci
 from fltoolkit_research.leakage import (
@@ -74,7 +73,7 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
     """Attack in four ways; the seed deals the windows and begins the attackers' networks."""
     start = time.process_time()
     text = text_of(task.text)
-    model = pretrained(text, num_steps=task.pretrained_steps, context=CONTEXT)
+    model = learned(task.text, task.pretrained_steps)
     generator = torch.Generator().manual_seed(seed)
     known, victims = (
         x[torch.randperm(len(x), generator=generator)[:count]]

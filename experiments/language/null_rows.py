@@ -120,8 +120,7 @@ def first_model(each: Any, part: str, seed: int) -> torch.nn.Module:
         return task.model_of(each, seed)
     if part == "split":
         return split.network(each, seed)
-    known, steps = finetune.text_of(each.learned), each.pretrained_steps
-    return finetune.pretrained(known, num_steps=steps, context=finetune.CONTEXT)
+    return split.learned(each.learned, each.pretrained_steps)
 
 
 def tuned(

@@ -8,6 +8,7 @@ Here: the settings of the split part, one run of them, and their tables. Not her
 (finetune.py), data-parallel training (data_parallel.py), the command line (command.py).
 """
 
+import copy
 import itertools
 import math
 import time
@@ -172,6 +173,16 @@ def text_of(name: str) -> Text:
     return load_text(name)
 
 
+@lru_cache(maxsize=2)
+def _learned(name: str, num_steps: int) -> nn.Sequential:
+    return pretrained(text_of(name), num_steps=num_steps, context=CONTEXT)
+
+
+def learned(name: str, num_steps: int) -> nn.Sequential:
+    """A model of one's own that has learned a text, which happens once in a process."""
+    return copy.deepcopy(_learned(name, num_steps))
+
+
 def capital(text: Text, ids: Tensor) -> Tensor:
     """The same characters in capital letters, where the alphabet has them."""
     written = (c.upper() if c.upper() in text.alphabet else c for c in text.decode(ids))
@@ -190,10 +201,9 @@ def windows(task: Task, part: str) -> tuple[Tensor, Tensor]:
 
 def network(task: Task, seed: int) -> nn.Sequential:
     """Fresh, or pretrained on the text as it is written."""
-    text = text_of(task.text)
     if not task.pretrained_steps:
-        return gpt(len(text.alphabet), context=CONTEXT, seed=seed)
-    return pretrained(text, num_steps=task.pretrained_steps, context=CONTEXT)
+        return gpt(len(text_of(task.text).alphabet), context=CONTEXT, seed=seed)
+    return learned(task.text, task.pretrained_steps)
 
 
 def run(task: Task, setting: Setting, seed: int) -> Result:

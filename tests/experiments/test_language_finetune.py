@@ -5,7 +5,6 @@ import torch
 
 from experiments.language import finetune
 from experiments.language.finetune import Setting, Task
-from fltoolkit_research import pretrained
 from fltoolkit_research.models import gpt
 
 SMALL = Task("small", "topics", "topics", True, False, 2, 2, 2, 1, 4, 8)
@@ -15,14 +14,6 @@ LEARNED = {  # of the 111,425 parameters of the model for Shakespeare
     "ffa": 8 * 2 * (192 + 64 + 256 + 64) + 8 * 65,
     "ends": 65 * 64 + 64 * 64 + 128 + 64 * 65 + 65,
 }
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    """A cache folder of this test's own."""
-    monkeypatch.setattr(
-        finetune, "pretrained", lambda *args, **how: pretrained(*args, **how, folder=tmp_path)
-    )
 
 
 @pytest.mark.parametrize("kind", LEARNED)

@@ -5,18 +5,9 @@ import pytest
 from experiments.language import inversion
 from experiments.language.inversion import Setting, Task
 from fltoolkit.codecs import Pipeline
-from fltoolkit_research import pretrained
 from fltoolkit_research.leakage import Noise
 
 SMALL = Task("topics", 2, 20, 5)
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    """A cache folder of this test's own."""
-    monkeypatch.setattr(
-        inversion, "pretrained", lambda *args, **how: pretrained(*args, **how, folder=tmp_path)
-    )
 
 
 @pytest.mark.later
