@@ -6,7 +6,6 @@ from .exchange import ThroughServer as ThroughServer
 from .local_steps import Stream as Stream
 from .local_steps import Underway as Underway
 from .local_steps import diloco as diloco
-from .local_steps import seconds_waiting as seconds_waiting
 from .local_steps import streaming_diloco as streaming_diloco
 from .muon import Muon as Muon
 from .muon import muon_for as muon_for

@@ -134,7 +134,7 @@ def streaming_diloco(
        ``blend * own + (1 - blend) * shared``
 
     With ``Stream(1, overlap=0, blend=0)`` this is `diloco`. With ``overlap=1`` a worker never waits
-    if a round takes longer than the message does (see `seconds_waiting`). The paper sends 4-bit
+    if a round takes longer than the message does. The paper sends 4-bit
     floats, ``Pipeline(Float8(3, 0))``.
 
     Args:
@@ -177,20 +177,6 @@ def streaming_diloco(
                     whole = not shared[n].is_floating_point()
                     own[n] = shared[n] if whole else blend * own[n] + (1 - blend) * shared[n]
         yield record_of(round_, local, loss, totals())
-
-
-def seconds_waiting(
-    nbytes: float, *, nbytes_per_second: float, seconds_per_step: float, overlapped_steps: int
-) -> float:
-    """How long a worker waits for a message that is sent while it computes, in seconds.
-
-    ``max(0, nbytes / nbytes_per_second - overlapped_steps * seconds_per_step)``
-
-    >>> link = {"nbytes_per_second": 1e6, "seconds_per_step": 0.5}
-    >>> [seconds_waiting(4e6, **link, overlapped_steps=steps) for steps in (0, 5, 10)]
-    [4.0, 1.5, 0.0]
-    """
-    return max(0.0, nbytes / nbytes_per_second - overlapped_steps * seconds_per_step)
 
 
 # ---------------------------------------------------------------------------- steps of a round

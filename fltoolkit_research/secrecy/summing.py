@@ -157,7 +157,7 @@ class Summed:
     """A vector on its way through a codec that can sum: from values to whole numbers and back.
 
     Args:
-        codec: a pipeline whose messages can be added; see `can_sum`.
+        codec: a pipeline whose messages can be added; see `check_can_sum`.
         num_values: the length of the vectors.
         round_: the round, from which all clients draw the same signs; a stage with the attribute
             ``round_`` gets it.
@@ -200,23 +200,17 @@ class Summed:
         return {name: part for name, part in parts.items() if name != "x"}, symbols
 
 
-def can_sum(codec: Codec) -> bool:
-    """True if a secure sum may add the messages of a codec before they are decoded.
+def check_can_sum(codec: Codec) -> None:
+    """Raise ValueError for a codec whose messages cannot be added under a mask.
 
     All stages must have ``sums = True``: each sender uses the same levels and the same places, and
     no coder follows. The last one is a `Grid`.
     """
     _, *stages = walk(codec)
-    summing = all(getattr(stage, "sums", False) for stage in stages)
-    return summing and any(isinstance(stage, Grid) for stage in stages)
-
-
-def check_can_sum(codec: Codec) -> None:
-    """Raise ValueError for a codec whose messages cannot be added under a mask."""
-    if can_sum(codec):
+    wrong = [repr(stage) for stage in stages if not getattr(stage, "sums", False)]
+    if not wrong and any(isinstance(stage, Grid) for stage in stages):
         return
-    _, *parts = walk(codec)
-    wrong = [repr(p) for p in parts if not getattr(p, "sums", False)] or [repr(codec)]
+    wrong = wrong or [repr(codec)]
     raise ValueError(
         f"{codec!r} cannot be summed under a mask, because of {wrong[0]}: what it sends depends on "
         "one client's values alone, or does not end in whole numbers. Use stages with sums = True, "

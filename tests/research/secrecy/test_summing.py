@@ -13,7 +13,7 @@ from fltoolkit.testing import TREES, Conformance, normal
 from fltoolkit_research import codecs as more_codecs
 from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.secrecy import Grid, SecureSum, SharedRotation, bits_of_sum
-from fltoolkit_research.secrecy.summing import Summed, can_sum
+from fltoolkit_research.secrecy.summing import Summed, check_can_sum
 
 SUMMING = [
     Pipeline(Grid(1, top=1.0, stochastic=False)),
@@ -36,7 +36,7 @@ class TestSumming(Conformance):
         super().test_hostile_content_ends_in_a_wire_error_or_a_tree(codec)
 
     def test_it_says_that_it_sums(self, codec):
-        assert can_sum(codec)
+        check_can_sum(codec)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,6 @@ class TestSumming(Conformance):
     ids=repr,
 )
 def test_what_cannot_be_summed_is_refused_by_name(codec):
-    assert not can_sum(codec)
     with pytest.raises(ValueError, match="cannot be summed under a mask, because of"):
         SecureSum(codec)
 
