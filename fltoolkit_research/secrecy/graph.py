@@ -52,8 +52,6 @@ def num_neighbours(
     threshold: float = 2 / 3,
     corrupt: float = 0.2,
     silent: float = 0.1,
-    security_bits: float = 40.0,
-    failure_bits: float = 20.0,
 ) -> int:
     """The smallest even degree of `random_regular` that keeps the three promises of Bell et al.
 
@@ -62,10 +60,10 @@ def num_neighbours(
     with the server, and a share ``silent`` drops out:
 
     1. No client has so many corrupt neighbours that they open its secrets, but with probability
-       2^-security_bits (hypergeometric tail, times the number of clients).
+       2^-40 (hypergeometric tail, times the number of clients).
     2. Without the corrupt and the silent ones the graph hangs together, or the server would learn
-       the sum of a part: ``num_clients * (corrupt + silent)^(degree / 2) <= 2^-security_bits``.
-    3. Each client has enough neighbours that answer, but with probability 2^-failure_bits.
+       the sum of a part: ``num_clients * (corrupt + silent)^(degree / 2) <= 2^-40``.
+    3. Each client has enough neighbours that answer, but with probability 2^-20.
 
     Returns ``num_clients - 1`` (the complete graph) if no smaller degree will do.
 
@@ -83,10 +81,9 @@ def num_neighbours(
         opened = num_clients * _chance(range(needed, degree + 1), others, num_corrupt, degree)
         apart = num_clients * removed ** (degree / 2)
         answers = others - num_silent
-        lost = num_clients * _chance(
-            range(needed - 1), others, answers, degree
-        )  # and its own share
-        if max(opened, apart) <= 2.0**-security_bits and lost <= 2.0**-failure_bits:
+        own = 1  # of the shares that are needed, it holds one itself
+        lost = num_clients * _chance(range(needed - own), others, answers, degree)
+        if max(opened, apart) <= 2.0**-40 and lost <= 2.0**-20:
             return degree
     return others
 
