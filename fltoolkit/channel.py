@@ -71,11 +71,8 @@ class Channel:
         transfers: the ledger: one `Transfer` for each message.
         links: holds the two codecs of each link (`Links`).
 
-    Raises:
-        TypeError: ``codecs`` is no mapping and no function, or a value of it is not a codec.
-        ValueError: a kind is unknown, or the codec for activations or gradients sends later what it
-            leaves out, as `ErrorFeedback` does, although there each message is about other samples
-            than the one before.
+    Raises TypeError or ValueError for codecs that cannot be used, such as `ErrorFeedback` for
+    activations or gradients, where each message is about other samples than the one before.
 
     >>> import torch
     >>> channel = Channel()
@@ -113,10 +110,7 @@ class Channel:
         return self.cross(Link(sender, receiver, kind), tree).tree
 
     def send_masked(self, sender: str, receiver: str, kind: str, tree: Tree) -> tuple[Tree, Tree]:
-        """As `send`; also returns which coordinates arrived, as masks for `masked_mean`.
-
-        `Pipeline.masks` explains the masks.
-        """
+        """As `send`; also returns which coordinates arrived, as `Pipeline.masks` gives them."""
         link = Link(sender, receiver, kind)
         received, message = self.cross(link, tree)
         return received, self.links.codecs_of(link).receiving.masks(message) if message else {}
@@ -130,16 +124,8 @@ class Channel:
         message is counted once for each receiver. Codec memory such as a residual belongs to the
         sender and this group of receivers.
 
-        Args:
-            sender: who sends.
-            receivers: who receives; nobody twice, and not the sender. With nobody, nothing is sent
-                and the result is a copy of the tree.
-            kind: one of `KINDS`.
-            tree: what is sent.
-
-        Returns:
-            New tensors; over several processes they are empty in a process with neither the sender
-            nor a receiver, as those of `send` are.
+        With no receivers, nothing is sent and the result is a copy of the tree. Over several
+        processes it is empty in a process with neither the sender nor a receiver, as with `send`.
         """
         names = [sender, *receivers]
         if isinstance(receivers, str) or len({*names}) < len(names):
@@ -165,8 +151,6 @@ class Channel:
 
     def cross(self, link: Link, tree: Tree) -> Delivery:
         """Carry one message over a link: encode, decode, count. All methods that send call this.
-
-        The codec of a kind that has none is `Identity`, whose ``encode`` is `fltoolkit.wire.pack`.
 
         This is the method that a subclass overrides. A subclass that only watches calls
         ``super().cross(link, tree)`` and looks at the result. A subclass that carries messages to
@@ -255,7 +239,7 @@ class Channel:
         channel, unless the channel was loaded.
 
         Args:
-            clients: the names of the clients, as for `totals`.
+            clients: their names.
             networks: the modules that this training changes.
             sends_weights: True if messages of the kind ``model`` hold the weights themselves.
                 ValueError is then raised for a codec that would leave some of them out.
@@ -280,9 +264,8 @@ class Channel:
     def totals(self, clients: Collection[str]) -> Callable[[], dict[str, int]]:
         """A function that returns what was sent so far; each call reads only the new transfers.
 
-        ``nbytes_up`` counts what clients sent to parties that are not clients, and ``nbytes_down``
-        counts the other direction. ``nbytes`` counts all links, also those between two clients or
-        between two servers.
+        ``nbytes_up`` counts what clients sent to others, ``nbytes_down`` the other direction, and
+        ``nbytes`` all links, also those between two clients or between two servers.
         """
         seen = up = down = total = 0
 

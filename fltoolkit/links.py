@@ -23,18 +23,11 @@ _OF_TRAINING = ("activations", "gradients", "labels", "model", "update", "contro
 _OF_SECRECY = ("keys", "shares", "masked", "unmasking", "intersection")
 KINDS = _OF_TRAINING + _OF_SECRECY
 """What a message can be. ``update`` is a difference of models, ``control`` anything that steers,
-``samples`` the training data themselves.
-
-The last five are those of `fltoolkit_research.secrecy`: the four rounds of a secure sum, and
+``samples`` the training data themselves. The last five are the four rounds of a secure sum, and
 finding out which samples two owners have in common."""
 
-OF_SAMPLES = ("activations", "gradients")
-"""The kinds whose values belong to the samples of one batch, so that the next message is about
-other samples."""
-
-
-OF_WEIGHTS = ("model", "update")
-"""The kinds whose entries are those of a network; its buffers are sent exactly in them."""
+OF_SAMPLES = ("activations", "gradients")  # the next message is about other samples
+OF_WEIGHTS = ("model", "update")  # their entries are a network's; its buffers are sent exactly
 
 
 class Link(NamedTuple):
@@ -184,15 +177,12 @@ class Links:
                 "parts, with other numbers, or leave out keep"
             )
         self.codecs[kind] = codec
+        links = [link for link in self.ends if link.kind == kind]
         if not keep:
-            self._close([link for link in self._known() if link.kind == kind])
+            self._close(links)
             return
-        for link in [link for link in self.ends if link.kind == kind]:
+        for link in links:
             self._replace(link)
-
-    def _known(self) -> list[Link]:
-        """The links whose codecs may remember something."""
-        return [*self.ends]
 
     def _close(self, links: list[Link]) -> None:
         """Forget what the codecs of links of one kind remember."""
@@ -268,14 +258,9 @@ def check_codecs(codecs: object) -> None:
 
 
 def check_whole(codec: Codec | None) -> None:
-    """Raise ValueError if a codec would spoil weights that a receiver goes on with.
-
-    Two kinds do: a codec that adds what one message leaves out to the next, such as
-    `ErrorFeedback`, is for changes that are added up; and of a sparse message, such as that of
-    `TopK`, most weights arrive as zeros. Inside `Difference` both ends add up, so sparse is good.
-    """
+    """Raise ValueError if a codec would spoil weights that a receiver goes on with."""
     parts = [] if codec is None else [*walk(codec)]
-    if any(part.in_order for part in parts):
+    if any(part.in_order for part in parts):  # both ends add up, as in `Difference`
         return
     for part in parts:
         what = type(part).__name__

@@ -425,19 +425,16 @@ def check_fits_loss(who: str, loss_fn: Any, output: Tensor, loss: Any) -> None:
 
     A negative log-likelihood needs log-probabilities: with other outputs the loss falls below 0
     without end. `CrossEntropyLoss` begins with a softmax and `BCEWithLogitsLoss` with a sigmoid:
-    after another one in the network the network learns slowly and badly.
-
-    Args:
-        who: begins the text of the error.
-        loss_fn: the loss.
-        output: what the network returned, with its graph.
-        loss: what ``loss_fn`` returned of it.
+    after another one in the network the network learns slowly and badly. ``output`` has its graph,
+    and ``loss`` is what ``loss_fn`` returned; ``who`` begins the text of the error.
     """
     try:
         check_one_number(loss_fn, loss)
     except ValueError as error:
         raise ValueError(f"{who}: {error}") from None
-    if takes_log_probabilities(loss_fn) and (top := output.detach().max().item()) > 1e-3:
+    function = loss_fn.func if isinstance(loss_fn, functools.partial) else loss_fn
+    is_nll = function is nn.functional.nll_loss or isinstance(function, nn.NLLLoss)
+    if is_nll and (top := output.detach().max().item()) > 1e-3:
         raise ValueError(
             f"{who}: its network returns {top:.3g} where loss_fn={loss_fn!r} needs "
             "log-probabilities, which are at most 0. Use nn.CrossEntropyLoss() (or "
@@ -476,12 +473,6 @@ def _parameters(optimizer: Optimizer | None) -> list[Tensor]:
     """The parameters that an optimizer changes, as far as it tells."""
     groups = getattr(optimizer, "param_groups", [])
     return [param for group in groups for param in group["params"]]
-
-
-def takes_log_probabilities(loss_fn: Any) -> bool:
-    """Whether a loss is torch's negative log-likelihood, which needs log-probabilities."""
-    function = loss_fn.func if isinstance(loss_fn, functools.partial) else loss_fn
-    return function is nn.functional.nll_loss or isinstance(function, nn.NLLLoss)
 
 
 @contextmanager

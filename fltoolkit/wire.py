@@ -69,17 +69,10 @@ if sys.byteorder != "little":  # pragma: no cover
 
 MARK = b"\xf1"
 CHECKSUM_NBYTES = 4
-MAX_DIMENSIONS = 15
-"""How many dimensions a tensor may have: the number takes four bits in the header."""
-
-MAX_ENTRIES = 1 << 14
-"""How many entries a frame may have: reading one takes some microseconds, even if it is empty."""
-
-FREE_VALUES = 1 << 24
-"""How many values any message may become, however short it is; see `most_values`."""
-
-VALUES_PER_BYTE = 1 << 12
-"""How many more values a message may become for each of its bytes; see `most_values`."""
+MAX_DIMENSIONS = 15  # of a tensor: the number takes four bits in the header
+MAX_ENTRIES = 1 << 14  # of a frame: reading one takes some microseconds, even if it is empty
+FREE_VALUES = 1 << 24  # that any message may become, however short it is; see `most_values`
+VALUES_PER_BYTE = 1 << 12  # that it may become in addition, for each of its bytes
 
 DTYPES = (
     torch.float32,
@@ -177,10 +170,8 @@ def bound_to(held: Tree, otherwise: str) -> Iterator[None]:
     `unpack`, before anything was changed. No message becomes longer by this. Contexts can be
     nested.
 
-    Args:
-        held: what both ends must hold alike.
-        otherwise: ends the text of the error: what is wrong if the message is not damaged, and what
-            to do.
+    ``otherwise`` ends the text of the error: what is wrong if the message is not damaged, and what
+    to do.
 
     >>> with bound_to({"known": torch.tensor([1.0])}, "it is not for this receiver"):
     ...     message = pack({"w": torch.tensor([5.0])})
@@ -399,10 +390,7 @@ class Reader:
     r"""Reads bytes that may be damaged: never past their end, and without trusting a size in them.
 
     The argument ``what`` of a method says what is expected, for the WireError if it is not there.
-
-    Args:
-        view: the bytes.
-        base: their offset in the message; the offsets in errors are counted from there.
+    ``base`` is the offset of the bytes in the message; offsets in errors are counted from there.
 
     >>> reader = Reader(memoryview(b"\x05\xac\x02"))
     >>> reader.number("a length"), reader.number("a length"), reader.offset

@@ -37,8 +37,8 @@ RICE = 3  # indices as Rice-coded gaps
 BITMAP = 4  # indices as a mask, one bit for each place
 MAX_LEVELS = 1 << 16
 MAX_SIZE = 1 << 40
-# Symbols that are all alike take no bytes. A small message must not make the receiver allocate
-# memory without limit. So many symbols need a minimum of bytes; a shorter message is padded.
+# Symbols that are all alike take no bytes, and a small message must not make the receiver allocate
+# memory without limit: so many symbols need a minimum of bytes, and a shorter message is padded.
 FREE_SYMBOLS, SYMBOLS_PER_BYTE = 1 << 16, 1 << 12
 
 Read = Callable[[Array, int, int], Array]
@@ -242,8 +242,7 @@ def mask_of(part: Indices) -> Array:
 
 def places_of(mask: Array, count: int) -> Array:
     """The inverse of `mask_of`. Raises WireError unless there are ``count`` places."""
-    places = np.flatnonzero(mask)
-    if len(places) != count:
+    if len(places := np.flatnonzero(mask)) != count:
         raise WireError(f"expected a mask with {count} ones, found {len(places)}")
     return places
 
@@ -276,11 +275,7 @@ def least_nbytes(count: int) -> int:
 
 
 def read_levels_and_shape(reader: Reader, before: int) -> tuple[int, list[int]]:
-    """The number of levels and the shape of symbols, checked.
-
-    ``before`` is the number of values in the entries before this one: the limit on the number of
-    values holds for all entries together.
-    """
+    """The number of levels and the shape, checked; ``before`` as in `BitPack._decode`."""
     num_levels, dimensions = reader.number("num_levels"), reader.number("dimensions")
     if dimensions > MAX_DIMENSIONS:
         raise reader.error(f"expected at most {MAX_DIMENSIONS} dimensions, found {dimensions}")
@@ -359,7 +354,8 @@ class BitPack(Coder):
     def _decode(self, data: Array, before: int) -> Symbols | Indices:
         """Read the header, check that its numbers are possible, and let the method read the rest.
 
-        ``before`` is the number of values in the entries before this one.
+        ``before`` is the number of values in the entries before this one: the limit on the number
+        of values holds for all entries together.
         """
         reader = Reader(data.data)
         method = reader.byte("the method")

@@ -149,9 +149,7 @@ class Pipeline(Codec):
 
     def _received(self, message: bytes) -> Parts:
         """The parts in a message, without padding."""
-        parts: Parts = dict(unpack(message))
-        parts.pop(PADDING, None)
-        return parts
+        return {name: part for name, part in unpack(message).items() if name != PADDING}
 
     def explain(self, tree: Tree) -> list[Explanation]:
         """For teaching: what each stage returns, and its size by three measures.
@@ -171,13 +169,10 @@ class Pipeline(Codec):
 
     def weigh(self, tree: Tree) -> Sizes:
         """The sizes of the next message's parts before a coder writes them; no state changes."""
-        stages = [stage for stage in self.stages if not isinstance(stage, Coder)]
-        if not stages:
+        if not self._stages[:-1]:
             return Sizes(dense_nbytes(tree), dense_nbytes(tree))
-        parts = self._enter(tree)
-        for stage in copy.deepcopy(stages):  # a copy draws the same numbers as the stage itself
-            parts = stage.apply(parts)
-        return weighed(parts)
+        # a copy draws the same numbers as the stages themselves
+        return weighed(copy.deepcopy(self)._before_coder(tree))
 
     def parts(self) -> tuple[Stage, ...]:
         """The stages."""

@@ -3,9 +3,6 @@
 Here: evenly spaced levels (`PlainQuantize` to be read and `Quantize` to be used), and what all
 quantizers share. Not here: small floats (floats.py), fewer values (sparse.py), symbols as bits
 (coders.py).
-
-On the way back, a stage restores the entries that have its own side information, and does not touch
-the others.
 """
 
 from collections.abc import Callable, Iterator
@@ -54,9 +51,8 @@ def chunks(n: int, width: int) -> Iterator[tuple[slice, slice]]:
 class Levels(NamedTuple):
     """Evenly spaced levels, row by row: symbol q means base + (q - zero) * step.
 
-    The formula is: symbol = floor((x - base) / step + zero + u), with u = 1/2 (nearest rounding) or
-    u uniform in [0, 1) (stochastic rounding, which is right on average). The methods compute this
-    formula in chunks and in place.
+    The methods compute symbol = floor((x - base) / step + zero + u) in chunks and in place, with
+    u = 1/2 (nearest rounding) or u uniform in [0, 1) (stochastic, which is right on average).
     """
 
     base: Array  # [rows] float64

@@ -227,29 +227,23 @@ def tensors_of(parts: Parts, dtype: torch.dtype) -> dict[str, Tensor]:
 
 def weighed(parts: Parts) -> Sizes:
     """The sizes of parts before a coder turns them into bytes."""
-    nominal, entropy = map(_nominal_bits, parts.values()), map(_entropy_bits, parts.values())
-    return Sizes(sum(nominal) / 8, sum(entropy) / 8)
-
-
-def _nominal_bits(part: Part) -> float:
-    """How many bits a part takes if each value has its nominal width."""
-    if isinstance(part, Symbols):
-        return part.values.numel() * math.ceil(math.log2(max(part.num_levels, 1)))
-    if isinstance(part, Indices):
-        return len(part.values) * math.ceil(math.log2(max(part.size, 2)))
-    return 8.0 * part.nbytes
-
-
-def _entropy_bits(part: Part) -> float:
-    """The fewest possible bits for a part if its symbols or places were independent."""
-    if isinstance(part, Symbols):
-        counts = torch.bincount(part.values.reshape(-1).long()).double()
-        shares = counts[counts > 0] / counts.sum()
-        return float(-(shares * shares.log2()).sum()) * part.values.numel()
-    if isinstance(part, Indices):  # log2 of the number of ways to choose k of n
-        n, k = part.size, len(part.values)
-        return (math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)) / math.log(2)
-    return 8.0 * part.nbytes
+    nominal = entropy = 0.0  # in bits
+    for part in parts.values():
+        if isinstance(part, Symbols):
+            n = part.values.numel()
+            nominal += n * math.ceil(math.log2(max(part.num_levels, 1)))
+            counts = torch.bincount(part.values.reshape(-1).long()).double()
+            shares = counts[counts > 0] / counts.sum()
+            entropy += float(-(shares * shares.log2()).sum()) * n
+        elif isinstance(part, Indices):
+            n, k = part.size, len(part.values)
+            nominal += k * math.ceil(math.log2(max(n, 2)))
+            choices = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+            entropy += choices / math.log(2)  # of the number of ways to choose k of n
+        else:
+            nominal += 8.0 * part.nbytes
+            entropy += 8.0 * part.nbytes
+    return Sizes(nominal / 8, entropy / 8)
 
 
 def with_side(parts: Parts, what: str) -> list[str]:
@@ -271,27 +265,18 @@ def take_side(
 ) -> Tensor:
     """Take the side information ``what`` about entry ``name`` out of ``parts``, and check it.
 
-    For ``undo``: bytes from the network may hold anything. The stage itself checks whether the
-    values make sense: a scale must not be below 0, and a range must not go from high to low.
-
-    Args:
-        parts: the parts of the message; the side information is removed from them.
-        name: the name of the main entry.
-        what: the name that `apply` gave to `side`.
-        dtype: the dtype that `apply` sent.
-        shape: the shape that `apply` sent; None: any shape.
-
-    Raises WireError if it is missing, has another dtype or shape, or holds NaN or infinity.
+    For ``undo``: bytes from the network may hold anything. ``dtype`` and ``shape`` (None: any) are
+    what `apply` sent. The stage itself checks whether the values make sense: a scale must not be
+    below 0, and a range must not go from high to low. Raises WireError if it is missing, has
+    another dtype or shape, or holds NaN or infinity.
 
     >>> parts = {"w": torch.zeros(3), side("w", "scale"): torch.tensor(0.5)}
     >>> take_side(parts, "w", "scale"), list(parts)
     (tensor(0.5000), ['w'])
     """
     info = parts.pop(side(name, what), None)
-    kind = str(dtype).removeprefix("torch.")
-    expected = f"entry {name!r}: expected side information {what!r}, {kind}" + (
-        "" if shape is None else f" of shape {shape}"
-    )
+    kind = str(dtype).removeprefix("torch.") + ("" if shape is None else f" of shape {shape}")
+    expected = f"entry {name!r}: expected side information {what!r}, {kind}"
     if not isinstance(info, Tensor):
         raise WireError(f"{expected}: none came")
     if info.dtype != dtype or shape not in (None, tuple(info.shape)):
@@ -308,7 +293,6 @@ def take_symbols(parts: Parts, name: str, num_levels: int) -> Tensor:
     """The symbols of entry ``name``, checked: each is from 0 to ``num_levels - 1``.
 
     For ``undo``. The symbols stay in ``parts``; the stage replaces them there with the values.
-
     Raises WireError if the entry holds no symbols, has another number of levels, or is empty.
 
     >>> parts = {"w": Symbols(torch.tensor([0, 3, 1], dtype=torch.uint8), num_levels=4)}

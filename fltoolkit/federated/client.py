@@ -326,11 +326,9 @@ def take_step(optimizer: torch.optim.Optimizer, params: Sequence[Tensor], local:
         return
     count = optimizer.param_groups[0]  # its entries are saved with the optimizer's state
     num_steps = count.setdefault("num_steps", 0)
-    factor = local.schedule(num_steps)
-    if not 0 <= factor < math.inf:
+    if not 0 <= (factor := local.schedule(num_steps)) < math.inf:
         raise ValueError(
-            f"schedule({num_steps})={factor}: the factor of the learning rate, finite and at least "
-            "0"
+            f"schedule({num_steps})={factor}: the learning rate's factor, finite and at least 0"
         )
     for group in optimizer.param_groups:
         group["lr"] = factor * group.setdefault("initial_lr", group["lr"])

@@ -149,6 +149,7 @@ def one_round(
         starts = {k: channel.send(server.name, k, "model", model) for k in part}
         answering = {k: starts[k] for k in part if k in due}
         for k, update in workers.learn(channel, answering, round_).items():
+            weight = len(workers.clients[k][1])
             loss, delta, masks = send_update(k, server.name, update, channel, server.mean)
             has_come = channel.is_here(server.name) and not isinstance(server.mean, Collecting)
             arrived = delta if has_come else None
@@ -160,19 +161,9 @@ def one_round(
                 )
                 loss, delta, masks = math.nan, None, {}
             elif running is not None and arrived is not None:
-                running.add(arrived, len(workers.clients[k][1]))
+                running.add(arrived, weight)
                 delta = {}  # it is in the sum
-            updates.append(
-                ReceivedUpdate(
-                    client=k,
-                    round_=round_,
-                    seconds=due[k],
-                    weight=len(workers.clients[k][1]),
-                    loss=loss,
-                    delta=delta,
-                    masks=masks,
-                )
-            )
+            updates.append(ReceivedUpdate(k, round_, due[k], weight, loss, delta, masks))
 
     in_time, late, came = _end_round(updates, len(cohort) - len(due), arrivals, backlog)
     stale = arrivals.with_staleness(came, round_)
@@ -273,43 +264,33 @@ def _end_round(
 ) -> tuple[list[ReceivedUpdate], list[ReceivedUpdate], list[ReceivedUpdate]]:
     """The cohort's updates in time and late, and the late ones of earlier rounds that came now.
 
-    The backlog's time is the end of the round afterwards. It gives away those that came, and keeps
-    the cohort's late ones.
-    """
-    end = _end_of_round(updates, num_silent, arrivals, backlog.seconds)
-    good = sorted((u for u in updates if u.delta is not None), key=lambda u: u.seconds)
-    in_time = [u for u in good[: arrivals.wait_for] if u.seconds <= end]
-    late = good[len(in_time) :]
-    came = backlog.take(until=end)
-    backlog.late += late
-    return in_time, late, came
-
-
-def _end_of_round(
-    updates: Sequence[ReceivedUpdate], num_silent: int, arrivals: Arrivals, now: float
-) -> float:
-    """When the round ends: with update ``wait_for``, with the last answer, or at the timeout.
+    The round ends with update ``wait_for``, with the last answer, or at the timeout. The backlog's
+    time is this end afterwards. It gives away those that came, and keeps the cohort's late ones.
 
     Raises FloatingPointError if the training of all clients that have answered failed.
     """
-    times = sorted(u.seconds for u in updates if u.delta is not None)
-    if updates and not times:
+    good = sorted((u for u in updates if u.delta is not None), key=lambda u: u.seconds)
+    if updates and not good:
         raise FloatingPointError(
             f"round {updates[0].round_}: training failed at {sorted(u.client for u in updates)}, "
             "the whole cohort. The model has diverged or the data hold NaN: lower lr or check the "
             "data. All records so far are good."
         )
     wait_for = arrivals.wait_for or len(updates) + num_silent
-    if len(times) >= wait_for and times:
-        end = times[wait_for - 1]
+    if len(good) >= wait_for and good:
+        end = good[wait_for - 1].seconds
     else:
         end = math.inf if num_silent or not updates else max(u.seconds for u in updates)
-    if (end := min(end, now + arrivals.timeout)) == math.inf:
+    if (end := min(end, backlog.seconds + arrivals.timeout)) == math.inf:
         raise RuntimeError(
-            f"wait_for={wait_for}, updates that come: {len(times)}, clients that dropped out: "
+            f"wait_for={wait_for}, updates that come: {len(good)}, clients that dropped out: "
             f"{num_silent}. The round would never end: give a timeout, or wait for fewer"
         )
-    return end
+    in_time = [u for u in good[: arrivals.wait_for] if u.seconds <= end]
+    late = good[len(in_time) :]
+    came = backlog.take(until=end)
+    backlog.late += late
+    return in_time, late, came
 
 
 def _check_masks(codec: Codec) -> None:

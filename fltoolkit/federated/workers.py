@@ -79,7 +79,6 @@ class Fleet:
     name = "fleet"  # of its file
 
     def __len__(self) -> int:
-        """The number of clients."""
         return len(self.clients)
 
     def state_dict(self) -> dict[str, Any]:
@@ -99,8 +98,6 @@ def as_fleet(clients: Clients | Fleet) -> Fleet:
 @dataclass(frozen=True)
 class Workers:
     """What a protocol carries: a checked fleet with the model, the settings and the seed.
-
-    Each client trains a copy of the model on its own samples.
 
     Raises TypeError or ValueError for clients that could not train. The model is tried on two
     samples, unless the fleet trains in a way of its own.
@@ -142,10 +139,6 @@ class Workers:
         self, channel: Channel, starts: Mapping[str, Tree], round_: int
     ) -> dict[str, LocalUpdate | FloatingPointError]:
         """Train the clients of ``starts`` from these weights; return each client's update.
-
-        Unless the fleet has another ``train``, it is `local_updates` (many_at_once.py). A stack of
-        linear layers with plain SGD is trained there, with its gradients written out; every other
-        network by `local_update` (client.py), the algorithm of the paper and the one to read.
 
         With ``Local(keep_state=True)`` each client goes on with its optimizer's state in the fleet,
         which holds the new state afterwards.
