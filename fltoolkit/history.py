@@ -29,8 +29,7 @@ def checked_at_call(protocol: Callable[P, Iterator[Record]]) -> Callable[P, Iter
     """Decorate a protocol, a generator of records, so that it checks its arguments when called.
 
     Python runs no line of a generator before the first record is asked for. A decorated protocol
-    runs up to ``yield CHECKED`` when it is called; what follows waits until the first record is
-    asked for.
+    runs up to ``yield CHECKED`` when it is called; what follows waits for that.
 
     >>> @checked_at_call
     ... def protocol(num_steps):
@@ -78,8 +77,8 @@ def to_come(name: str, count: int | range) -> range:
 class History:
     """The records of a run, in order; optionally also in a file to which each record is added.
 
-    With a ``path``, the records that are already in that file are read first. Each `append` then
-    writes one line and flushes it, so an interrupted run keeps everything up to its last record.
+    With a ``path``, the records that are already in that file are read first, and each `append`
+    writes one line at once: an interrupted run keeps everything up to its last record.
     ``pandas.DataFrame(list(history))`` makes a table.
 
     >>> history = History([{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.5, "accuracy": 0.8}])

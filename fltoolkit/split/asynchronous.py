@@ -52,9 +52,8 @@ class Bookmark:
 
     Give a bookmark to the training, and to `save_run` as if it were a party: ``save_run("runs/a",
     [alice, bob, bookmark], channel)``. To go on, give a new bookmark to `load_run`, and then to the
-    same training, built as for a new run. A bookmark saves the gate, the cache, the client's copy
-    of the cache, and how far the run has come, also within an epoch and within a period. A training
-    that gets a used bookmark continues its run.
+    same training, built as for a new run. A bookmark saves the gate, the caches, and how far the
+    run has come, also within an epoch. A training that gets a used bookmark continues its run.
 
     Args:
         cache: the label party's cache, to look at it later; by default a new one.
@@ -76,12 +75,10 @@ class Bookmark:
         self._saved: list[Mapping[str, Any]] = []
 
     def begin(self, names: Sequence[str], parts: list[Gate | ActivationCache]) -> None:
-        """Begin a run, or go on with the one whose state this bookmark has.
+        """Begin a run of these clients, or go on with the one whose state this bookmark has.
 
-        Args:
-            names: of the clients.
-            parts: the gate, the cache and the clients' copies of it. They get the state of those of
-                the earlier run, if there is one, and are saved with the bookmark from now on.
+        The parts are the gate, the cache and the clients' copies of it. They get the state of those
+        of the earlier run, if there is one, and are saved with the bookmark from now on.
         """
         # of a run that was loaded, or of one in this process; empty if this is the first
         saved = self._saved or [part.state_dict() for part in self._parts]
@@ -144,15 +141,8 @@ def async_step(
     | C | no | no | no | no | learns from its cache |
 
     In state A with everything sent, the step is bit-equal to `split_step`. If samples are missing
-    in the cache in state C, other samples of the cache replace them.
-
-    Args:
-        client: the client, with her samples and the label party's cache.
-        bob: the label party.
-        ids: this batch's samples; both parties know the order, from a seed.
-        channel: what everything travels through.
-        state: the state of this step.
-        labels_from: the client's name if she owns the labels; they are sent, too, and counted.
+    in the cache in state C, other samples of the cache replace them. Both parties know the order of
+    the samples, from a seed. With ``labels_from``, the client's name, her labels are sent, too.
     """
     alice, data, memory = client
     cache, keys = memory.cache, ids + memory.first
@@ -203,7 +193,7 @@ def train_async(
         alice: the client.
         bob: the label party, who asks the gate.
         batches: all samples, in batches by epoch, e.g. `fltoolkit.data.Batches`.
-        channel: with codecs for one direction, for both or for none.
+        channel: what everything travels through.
         gate: e.g. ``LossGate(0.05)`` or ``Periodic(4)``; a fresh one for each run.
         num_epochs: over all samples.
         upload: which activations of a batch are sent; see `Upload`.

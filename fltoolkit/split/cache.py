@@ -16,13 +16,11 @@ _MISSING = -1
 
 
 class ActivationCache:
-    """Activations and labels by sample id.
-
-    Ids are whole numbers from 0 to ``num_samples - 1``. Each row remembers the ``version`` of the
-    bottom at which it was stored.
+    """Activations and labels by sample id; each row remembers the ``version`` of the bottom then.
 
     Args:
-        num_samples: how many ids there are. In float32, 60,000 samples of a cut of 640 take 154 MB.
+        num_samples: how many ids there are, from 0 on. In float32, 60,000 samples of a cut of 640
+            take 154 MB.
         seed: for the draws of `fill_up`.
 
     >>> cache = ActivationCache(num_samples=4)

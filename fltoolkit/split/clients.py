@@ -47,11 +47,10 @@ def train_relay(
     """Several clients train in turn with one label party; each passes its bottom to the next.
 
     In each round every Alice in order receives the bottom from the Alice before her (a ``model``
-    message, counted), then trains one epoch on her own data. She owns her labels and sends them,
-    too. The result is the same as SGD over the data of all clients, in the order of the clients.
-    Optimizers stay with their owner and are not passed on. After a round the last Alice holds the
-    newest bottom. Records also hold ``round`` and ``client``. To go on with a run that was saved
-    after k whole rounds, pass ``num_rounds=range(k, num_rounds)``.
+    message), then trains one epoch on her own data. She owns her labels and sends them, too. The
+    result is that of SGD over the data of all clients, in their order. Optimizers are not passed
+    on. Records also hold ``round`` and ``client``. To go on with a run that was saved after k whole
+    rounds, pass ``num_rounds=range(k, num_rounds)``.
 
     Source: Gupta & Raskar 2018, arXiv 1810.06060, algorithm 2 (peer-to-peer mode).
 
@@ -168,9 +167,8 @@ def _check_equal_weights(alices: Sequence[Party]) -> None:
     start = alices[0].weights()
     for alice in alices[1:]:
         theirs = alice.weights()
-        if start.keys() != theirs.keys() or any(
-            not torch.equal(start[name], weight) for name, weight in theirs.items()
-        ):
+        same_names = start.keys() == theirs.keys()
+        if not same_names or not all(torch.equal(start[name], theirs[name]) for name in start):
             raise ValueError(
                 f"{alices[0].name!r} and {alice.name!r} start from different weights: build every "
                 "client's module from the same seed"
