@@ -1,8 +1,7 @@
 """The cost of a method before it is run: client FLOPs and payload bytes, by formulas.
 
-What a run really sends is counted by channel.py; a test holds that it is the payload of these
-formulas plus headers. We derived the formulas ourselves; compare Singh et al. 2019 (arXiv
-1909.09145).
+What a run really sends (channel.py) is the payload of these formulas plus headers. We derived the
+formulas ourselves; compare Singh et al. 2019 (arXiv 1909.09145).
 
 Each method has an opponent that does not train together at all: the owners send their samples, once
 and compressed, to one place. Training together sends fewer bytes than the data only if::
@@ -22,13 +21,7 @@ from torch import nn
 
 from fltoolkit.trees import dense_nbytes
 
-__all__ = [
-    "ModelCost",
-    "crossover_clients",
-    "federated_nbytes",
-    "measure",
-    "split_nbytes",
-]
+__all__ = ["ModelCost", "crossover_clients", "federated_nbytes", "measure", "split_nbytes"]
 
 
 @dataclass(frozen=True)
@@ -62,11 +55,9 @@ def measure(
     dtype of the parameters (give ``torch.int64`` for a model that begins with an embedding). FLOPs
     are those that torch's ``FlopCounterMode`` counts: 2 for each multiply-accumulate of linear
     layers (without bias), of convolutions (with zero padding) and of attention. All other
-    operations, also BatchNorm, count as 0. The FLOPs are counted on a copy without memory, in
-    evaluation mode: the model may be on any device and does not change.
-
-    Raises TypeError for a model that is not an ``nn.Sequential``, and ValueError if a side of the
-    cut is empty or if the input does not fit.
+    operations, also BatchNorm, count as 0. They are counted on a copy without memory, in evaluation
+    mode. Raises TypeError for a model that is not an ``nn.Sequential``, and ValueError if a side of
+    the cut is empty or if the input does not fit.
 
     >>> cost = measure(nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10)), (784,), 2)
     >>> cost.num_parameters_client, cost.cut_width, cost.flops_forward_client

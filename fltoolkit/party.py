@@ -47,7 +47,7 @@ class SGD(torch.optim.Optimizer):
 
     The result is bit-equal to that of ``torch.optim.SGD(params, lr)``, without the bookkeeping that
     torch does in each step (``make bench`` shows how long it takes). For momentum and other options
-    use ``torch.optim``. The schedulers of ``torch.optim.lr_scheduler`` change ``lr``.
+    use ``torch.optim``. The schedulers of ``torch.optim.lr_scheduler`` work as with these.
 
     >>> w = torch.tensor([1.0], requires_grad=True)
     >>> (2 * w).backward()
@@ -66,16 +66,6 @@ class SGD(torch.optim.Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._no_grad = torch.no_grad()  # made once: making it takes as long as using it
-
-    @property
-    def lr(self) -> float:
-        """The learning rate; it may be changed between two steps."""
-        lr: float = self.param_groups[0]["lr"]
-        return lr
-
-    @lr.setter
-    def lr(self, lr: float) -> None:
-        self.param_groups[0]["lr"] = lr
 
     def step(self) -> None:  # type: ignore[override]
         """Move every parameter that has a gradient."""
@@ -106,11 +96,9 @@ class Party:
     `forward` computes. `backward` and `loss_and_grad` compute gradients and also take the
     optimizer's step, so a party has learned when they return.
 
-    If one person owns two parts of the network (the head and the tail of a U-shaped network), both
-    parties have the same name.
-
     Args:
-        name: the owner, as it is written in the ledger.
+        name: the owner, as it is written in the ledger; one who owns two parts of the network, the
+            head and the tail of a U-shape, is two parties of one name.
         module: its part of the network. Parameters that are already frozen stay frozen.
         optimizer: made from the module's parameters; None for a part that does not learn.
         loss_fn: ``loss_fn(output, y) -> scalar``, for the party that computes the loss.
@@ -156,10 +144,9 @@ class Party:
         self.check()
 
     def check(self) -> None:
-        """Check what may have changed since: protocols call this before they train.
+        """Raise ValueError if the optimizer moves other parameters, such as a replaced layer's.
 
-        Raises ValueError if the optimizer moves parameters that are not the module's, such as those
-        of a layer that was replaced.
+        Protocols call this before they train.
         """
         own = {id(param) for param in self.module.parameters()}
         if strangers := sum(id(param) not in own for param in _parameters(self.optimizer)):

@@ -136,19 +136,13 @@ def ledger(channels: Channel | Mapping[str, Channel], ax: Axes | None = None) ->
             parts = f"of which headers {nbytes - dense:,} B"
         else:
             parts = f"compressed from {dense:,} B"
-        ax.annotate(
-            f"{words}\n{parts}",
-            (nbytes / size, place),
-            (5, 0),
-            textcoords="offset points",
-            va="center",
-        )
+        beside: Any = {"textcoords": "offset points", "va": "center"}
+        ax.annotate(f"{words}\n{parts}", (nbytes / size, place), (5, 0), **beside)
         sentences.append(f"{title}: {words}, {parts}".replace("\n", " "))
     ax.set_yticks(range(len(rows)), list(rows))
     ax.invert_yaxis()
-    ax.set(
-        xlabel=f"bytes sent [{unit}]: payload (blue) and headers (hatched)", ylabel="link and kind"
-    )
+    ax.set_xlabel(f"bytes sent [{unit}]: payload (blue) and headers (hatched)")
+    ax.set_ylabel("link and kind")
     tidy(ax)
     ax.grid(axis="y", visible=False)
     return describe(ax, "; ".join(sentences))
@@ -157,10 +151,8 @@ def ledger(channels: Channel | Mapping[str, Channel], ax: Axes | None = None) ->
 def partition(labels: Tensor, parts: Sequence[Tensor], ax: Axes | None = None) -> Axes:
     """The number of samples of each class (rows) at each client (columns).
 
-    Args:
-        labels: class of every sample, shape (samples,), integers from 0.
-        parts: for each client the indices into ``labels``, as `data.partition_iid` gives them.
-        ax: the Axes to draw in; by default new Axes in a new figure.
+    ``labels`` [samples] are class numbers from 0; ``parts`` are for each client the indices into
+    them, as `data.partition_iid` gives them.
 
     >>> import torch
     >>> labels = torch.tensor([0, 0, 1, 1])
@@ -192,9 +184,8 @@ def partition(labels: Tensor, parts: Sequence[Tensor], ax: Axes | None = None) -
         for client, (size, kind) in enumerate(zip(sizes[:12], kinds[:12], strict=True))
     ]
     total = f"{len(parts)} clients with {sizes.min():,} to {sizes.max():,} samples"
-    return describe(
-        ax, f"{total} of {kinds.min()} to {kinds.max()} classes; " + "; ".join(sentences)
-    )
+    total += f" of {kinds.min()} to {kinds.max()} classes"
+    return describe(ax, "; ".join([total, *sentences]))
 
 
 def _draw_line(
@@ -206,16 +197,9 @@ def _draw_line(
         xs, mean, ranges = _upright(xs, mean)
         for at, least, most in ranges:
             ax.plot([at, at], [least, most], color=color, alpha=0.3, linewidth=5)
-    ax.plot(
-        xs,
-        mean,
-        color=color,
-        linestyle=(0, dash) if dash else "-",
-        marker=marker,
-        markersize=4,
-        markevery=max(1, len(xs) // 8),
-        label=name or "_",
-    )
+    style = {"color": color, "linestyle": (0, dash) if dash else "-", "marker": marker}
+    every = max(1, len(xs) // 8)
+    ax.plot(xs, mean, label=name or "_", markersize=4, markevery=every, **style)
     if num_runs > 1:
         if len(xs) == 1:  # a band of no width could not be seen
             ax.vlines(xs, low, high, color=color, label=f"_{name}")  # in no legend
