@@ -35,11 +35,7 @@ class Optimizer(Protocol):
 
 
 class TrainingWarning(UserWarning):
-    """Training goes on, but something in it is most likely a mistake; the text says what to do.
-
-    >>> issubclass(TrainingWarning, UserWarning)
-    True
-    """
+    """Training goes on, but something in it is most likely a mistake; the text says what to do."""
 
 
 class SGD(torch.optim.Optimizer):

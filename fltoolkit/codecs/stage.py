@@ -41,11 +41,7 @@ SEPARATOR = "\x1f"
 
 
 class Symbols(NamedTuple):
-    """Whole numbers from 0 to ``num_levels - 1``: quantized values before they become bits.
-
-    >>> Symbols(torch.tensor([0, 3, 1], dtype=torch.uint8), num_levels=4).num_levels
-    4
-    """
+    """Whole numbers from 0 to ``num_levels - 1``: quantized values before they become bits."""
 
     values: Tensor  # any shape, uint8 for up to 256 levels, else int32
     num_levels: int
@@ -62,9 +58,6 @@ class Indices(NamedTuple):
     The places count through the values of several tensors of these ``shapes``, one after the other.
     The shapes help a coder to find rows and columns. They are not sent; after decoding there are
     none.
-
-    >>> Indices(torch.tensor([1, 3]), size=4).shapes
-    ()
     """
 
     values: Tensor

@@ -174,8 +174,6 @@ def local_update(
         y: their labels [num_samples, ...].
         start: weights and buffers, with the names of ``module.state_dict()``. Frozen parameters may
             be left out: they are then the module's own.
-        local: batch size, optimizer, number of steps and loss.
-        seed: 0 or more.
         state: ``state`` of the client's last update; None for a new optimizer.
 
     Raises:

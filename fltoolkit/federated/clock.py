@@ -42,9 +42,8 @@ class Even:
 class LogNormal:
     """Fast and slow clients: each client has its own time, ``exp(sigma * normal)`` seconds.
 
-    The median is 1 second, and some clients are very slow. In each round this time is multiplied by
-    noise, ``exp(noise * normal)``, and a client drops out with probability ``dropout``. Times
-    depend only on the seed, the client's id and the round.
+    In each round this time is multiplied by noise, ``exp(noise * normal)``, and a client drops out
+    with probability ``dropout``. Times depend only on the seed, the client's id and the round.
 
     >>> clock = LogNormal(sigma=1.0, noise=0.0, seed=1)
     >>> clock("alice", 0) == clock("alice", 7), clock("alice", 0) == clock("bob", 0)
@@ -209,11 +208,7 @@ class Arrivals:
 
 
 class ReceivedUpdate(NamedTuple):
-    """A client's update as it arrives at the server, or the report that its training failed.
-
-    >>> ReceivedUpdate("ann", 0, 1.0, 100, 0.3, {}, {}).weight
-    100
-    """
+    """A client's update as it arrives at the server, or the report that its training failed."""
 
     client: str
     round_: int  # in which the client was asked

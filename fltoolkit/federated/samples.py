@@ -83,28 +83,23 @@ def check_fit(model: nn.Module, clients: Clients, local: Local) -> None:
     """
     client, data = next(iter(clients.items()))
     who, (x, y) = f"client {client!r}", _first(2, *data)
-    like = _like(x, y)
     trial = copy.deepcopy(model).eval()
     device = next(trial.parameters()).device
-    misfit = (RuntimeError, ValueError, TypeError, IndexError)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+
+    def computed(what: str, function: Any, advice: str, *tensors: Tensor) -> Any:
         try:
-            output = trial(x.to(device))
-        except misfit as error:
-            advice = _advice(model, x)
-            raise ValueError(
-                f"{who}: the model does not take its {like}: {error}. {advice}"
-            ) from error
+            return function(*[tensor.to(device) for tensor in tensors])
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            misfit = f"{who}: the {what} does not take its {_like(x, y)}: {error}. {advice}"
+            raise ValueError(misfit) from error
+
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        output = computed("model", trial, _advice(model, x), x)
         try:
             check_targets(output, y)
         except ValueError as error:
             raise ValueError(f"{who}: {error}") from None
-        try:
-            loss = local.loss_fn(output, y.to(device))
-        except misfit as error:
-            raise ValueError(
-                f"{who}: the loss does not take its {like}: {error}. {LABEL_ADVICE}"
-            ) from error
+        loss = computed("loss", local.loss_fn, LABEL_ADVICE, output, y)
     check_fits_loss(who, local.loss_fn, output, loss)
     check_labels(clients, output.shape, local)
     if not loss.requires_grad:
