@@ -192,32 +192,22 @@ class Channel:
         Raises ValueError for an unknown kind and, once the ledger holds a transfer, for a name that
         is in no transfer: otherwise a misspelled name would count as 0 bytes.
         """
-        chosen = self.which(sender=sender, receiver=receiver, kind=kind)
-        return sum(self.transfers[number].nbytes for number in chosen)
-
-    def which(
-        self, *, sender: str | None = None, receiver: str | None = None, kind: str | None = None
-    ) -> list[int]:
-        """The positions in ``transfers`` of the messages that `nbytes` counts for the arguments."""
         if kind is not None:
             check_kind(kind)
+        known = {name for t in self.transfers for name in (t.sender, t.receiver)}
         for what, name in (("sender", sender), ("receiver", receiver)):
-            if name is not None and self.transfers and name not in self.parties():
+            if name is not None and known and name not in known:
                 raise ValueError(
                     f"{what}={name!r} has sent and received nothing: the ledger knows "
-                    f"{', '.join(self.parties())}"
+                    f"{', '.join(sorted(known))}"
                 )
-        return [
-            number
-            for number, t in enumerate(self.transfers)
+        return sum(
+            t.nbytes
+            for t in self.transfers
             if sender in (None, t.sender)
             and receiver in (None, t.receiver)
             and kind in (None, t.kind)
-        ]
-
-    def parties(self) -> list[str]:
-        """Who has sent or received a message so far, in alphabetical order."""
-        return sorted({name for t in self.transfers for name in (t.sender, t.receiver)})
+        )
 
     def unused_codecs(self) -> list[str]:
         """The kinds whose codec was not used so far. After a run, such a codec is a mistake."""

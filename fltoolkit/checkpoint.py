@@ -40,12 +40,11 @@ class Saveable(Protocol):
 def save_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channel: Channel) -> Path:
     """Save all parties and the channel's ledger as they are after ``channel.step`` steps.
 
-    Writes ``folder/step-000938/`` with one ``.state`` file for each party, so that each owner can
-    keep its own file; ``channel.state``, with the ledger and the state of the codecs; and
-    ``SHA256SUMS``.
-    The folder gets its name only when it is complete, and then older saves are deleted: if the
-    program is killed while it saves, or the disk is full (OSError), the save before is still there.
-    Returns the path of the new folder.
+    Writes ``folder/step-000938/``, whose path is returned, with one ``.state`` file for each party,
+    so that each owner can keep its own; ``channel.state``, with the ledger and the state of the
+    codecs; and ``SHA256SUMS``. The folder gets its name only when it is complete, and then older
+    saves are deleted: if the program is killed while it saves, or the disk is full (OSError), the
+    save before is still there.
 
     Dropout masks come from torch's global generator. To resume such a run bit by bit, save
     ``torch.get_rng_state()`` as well.

@@ -29,10 +29,9 @@ class Float8(Quantizer):
     largest code become the largest code. Values below the finest step of bias 127
     (2^(-126 - mantissa)) are lost.
 
-    ``bias="search"`` takes for each tensor the bias with the least squared error; it
-    is sent as int8. Chen et al. 2021, arXiv 2107.09786, send activations as 8-bit floats with a
-    searched bias. The parts of the paper that we could read do not say how they search, so the
-    search is our own.
+    ``bias="search"`` takes for each tensor the bias with the least squared error; it is sent as
+    int8. Chen et al. 2021, arXiv 2107.09786, send activations as 8-bit floats with a searched bias;
+    the search here is our own.
 
     >>> parts = Float8(bias=7).apply({"w": torch.tensor([1.0, 1.1, 1000.0])})
     >>> Float8(bias=7).undo(parts)["w"]

@@ -68,16 +68,11 @@ class ErrorFeedback(Wrapper):
 
     x = tree + decay * residual is encoded, and what the receiver does not get becomes the new
     residual. With ``decay=1`` the sum of all inputs equals the sum of all that was sent, plus the
-    residual. With a smaller ``decay`` old errors fade and are lost: a coordinate that was left out
-    for long does not come back with a step from long ago. Integer entries have no residual.
+    residual. With a smaller ``decay``, from 0 on, old errors fade and are lost: a coordinate that
+    was left out for long does not come back with a step from long ago. Integers have no residual.
 
     This codec is for messages that the receiver adds up, such as updates of one model. A `Channel`
-    refuses it for activations and gradients: there each message is about other samples, and the
-    error made for earlier samples would be added to them.
-
-    Args:
-        codec: what each message is encoded with.
-        decay: from 0 (the codec alone) to 1 (nothing is lost).
+    refuses it for activations and gradients, where each message is about other samples.
 
     Source: Seide et al. 2014; Karimireddy et al. 2019, arXiv 1901.09847, algorithm 1. The decay:
     SparseLoCo (Sarfi et al. 2025, arXiv 2508.15706, algorithm 1, beta).

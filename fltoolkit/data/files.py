@@ -59,12 +59,9 @@ class Source:
         checksum of local files is not compared, since somebody put them there on purpose. Raises
         DataNotFoundError.
         """
-        return self.find(filename, *variants) or self._download(filename)
-
-    def find(self, *filenames: str) -> Path | None:
-        """The first local copy of one of these files."""
-        candidates = (folder / filename for folder in self._folders() for filename in filenames)
-        return next((path for path in candidates if path.is_file()), None)
+        candidates = (folder / name for folder in self._folders() for name in (filename, *variants))
+        local = next((path for path in candidates if path.is_file()), None)
+        return local or self._download(filename)
 
     def _folders(self) -> Iterator[Path]:
         if root := os.environ.get("FLTOOLKIT_DATA"):

@@ -53,13 +53,9 @@ class Collecting(Protocol):
     def collect(
         self, channel: Channel, server: str, updates: Mapping[str, Tree], late: Collection[str]
     ) -> Tree:
-        """Send what must be sent, and return the mean of ``updates``, which are in time.
+        """Send what must be sent, and return the mean of ``updates``, by client; at least one.
 
-        Args:
-            channel: carries and counts all messages.
-            server: the name of the server.
-            updates: of the clients that are in time, by name; at least one.
-            late: the clients of this round whose updates come too late.
+        These are in time; the updates of the clients in ``late`` come too late in this round.
         """
 
 
@@ -74,9 +70,8 @@ def mean_of_all(received: Sequence[ReceivedUpdate]) -> Tree:
 class RunningMean:
     """`mean_of_all` of updates that are added one by one and forgotten, with the same bits.
 
-    Args:
-        total: the weights of all updates that are to come. If one does not come, the mean is scaled
-            at the end, which may change last bits.
+    ``total`` is the weight of all updates that are to come. If one does not come, the mean is
+    scaled at the end, which may change last bits.
 
     >>> from torch import tensor
     >>> running = RunningMean(total=4)

@@ -20,7 +20,6 @@ from fltoolkit.trees import Tree, is_finite, plus_difference
 
 SERVER = "server"  # its name in the ledger
 
-
 Rule = Callable[[Record], Codec | None]
 """``rule(record)``: the codec of the updates after this record; None: as before.
 
@@ -40,11 +39,9 @@ class Server:
             received updates (see `Mean`), or a mean that sends the updates itself (see
             `Collecting`).
         optimizer: over ``model.parameters()``; by default the mean update is added.
-        arrivals: when a round ends, and what weight late updates have; by default no update is
-            late.
-        tune: a function that is called before each round with the record of the round before. It
-            returns the codec for the updates, whose name goes to the cohort in ``control``
-            messages. What the links' codecs remember is kept.
+        arrivals: when a round ends, and the weight of late updates; by default none is late.
+        tune: is called before each round with the record of the round before, and returns the codec
+            for the updates, whose name goes to the cohort in ``control`` messages; see `Rule`.
         backlog: the late updates of earlier rounds, for a run that goes on.
         name: the server's name in the ledger.
 

@@ -254,10 +254,9 @@ class FreezeAfter(CountingGate):
 class BudgetGate(CountingGate):
     """Spend ``nbytes`` over ``num_steps`` and ignore the loss: A as often as the budget allows.
 
-    The plan for spending is the line nbytes * t^pace, where t is the share of the steps done. The
-    next period is in A if the spent bytes are then nearer to this line than they would be with C;
-    otherwise it is in C. The bytes at the end differ from the budget by at most half the cost of a
-    period in A: choose a short period (``every``), so that this is little.
+    The plan for spending is nbytes * t^pace, where t is the share of the steps done. The next
+    period is in A if the spent bytes are then nearer to the plan than they would be with C. The
+    bytes at the end differ from the budget by at most half the cost of a period in A (``every``).
 
     >>> gate = BudgetGate(nbytes=350, num_steps=10, every=1)
     >>> spent, states = 0, ""
