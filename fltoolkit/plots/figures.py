@@ -197,11 +197,8 @@ def _draw_line(
         xs, mean, ranges = _upright(xs, mean)
         for at, least, most in ranges:
             ax.plot([at, at], [least, most], color=color, alpha=0.3, linewidth=5)
-    style: dict[str, Any] = {
-        "color": color,
-        "linestyle": (0, dash) if dash else "-",
-        "marker": marker,
-    }
+    style: dict[str, Any] = {"color": color, "marker": marker}
+    style["linestyle"] = (0, dash) if dash else "-"
     every = max(1, len(xs) // 8)
     ax.plot(xs, mean, label=name or "_", markersize=4, markevery=every, **style)
     if num_runs > 1:
