@@ -116,3 +116,16 @@ def test_the_python_of_a_setting_runs(open_page: Open) -> None:
     assert made[2].partition == "shards(2)"
     assert "ErrorFeedback" in repr(made[2].codecs["update"])
     assert made[3].codecs == {}
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (360, 740)])
+def test_controls_messages_and_the_curve_share_the_first_screen(
+    open_page: Open, width: int, height: int
+) -> None:
+    tab = open_page("playground", width=width, viewport={"width": width, "height": height})
+    for place, foot in (("#go", 0), ("#bitsUp", 0), ("#scene", 0), ("#said", 0), ("#plot", 25)):
+        box = tab.locator(place).bounding_box()
+        for y in (box["y"] + 2, box["y"] + box["height"] - 2 - foot):  # neither below nor behind
+            inside = "([id, x, y]) => !!document.elementFromPoint(x, y)?.closest(id)"
+            x = box["x"] + box["width"] / 2
+            assert tab.evaluate(inside, [place, x, y]), f"{place} at {y}"

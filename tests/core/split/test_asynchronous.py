@@ -21,6 +21,7 @@ from fltoolkit.split import (
     FreezeAfter,
     LossGate,
     Periodic,
+    State,
     Upload,
     gate_trace,
     train_async,
@@ -29,6 +30,8 @@ from fltoolkit.split import (
     train_split,
     train_uploading,
 )
+from fltoolkit.split.asynchronous import CachedClient, async_step
+from fltoolkit.split.uploads import CutMemory
 from fltoolkit_research.codecs import BFloat16, RandomK
 
 
@@ -278,3 +281,19 @@ def test_samples_of_unlike_lengths_are_refused_with_advice():
     cache.write(torch.tensor([0]), torch.ones(1, 3), torch.tensor([1]))
     with pytest.raises(ValueError, match="Pad all samples to one length"):
         cache.write(torch.tensor([1]), torch.ones(1, 4), torch.tensor([1]))
+
+
+def test_state_c_touches_no_data_and_no_bottom():
+    alice, bob = parties()
+    data = batches()
+    client = CachedClient(alice, data, CutMemory(ActivationCache(300)))
+    ids = next(data.rows(0))
+    channel = Channel()
+    async_step(client, bob, ids, channel, State.B)
+    before, top = weights(alice), weights(bob)
+    alice.module.forward = None  # would fail if it were called
+    data.x = None
+    async_step(client, bob, ids, channel, State.C)
+    assert same(weights(alice), before)
+    assert not same(weights(bob), top)
+    assert [t.kind for t in channel.transfers] == ["activations"]
