@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fltoolkit.data.datasets import Samples
-from fltoolkit_course.labs.lab import Board, Control, Lab, Plot, Training
+from fltoolkit_course.labs.lab import Board, Control, Plot, Training
+from fltoolkit_course.labs.panel import DisplayedLab
 from fltoolkit_course.labs.train_fedavg import STALENESS, FedAvgTraining
 
 _BITS = (1, 2, 4, 8, 32)
@@ -47,7 +48,7 @@ _SETTINGS: Mapping[str, Control] = {
 _LOSS = Plot("loss", "step", "", "mean local loss, over rounds", log=True)
 
 
-class FedAvgLab(Lab):
+class FedAvgLab(DisplayedLab):
     """`fedavg` with many clients: how often, with whom, and in how many bits?
 
     The model is `splitnn_mlp`; clients take plain SGD steps on batches of 10. They differ in

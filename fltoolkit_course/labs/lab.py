@@ -163,7 +163,6 @@ class Lab:
         self.runs: list[Run] = []
         self.steps_per_second = math.inf
         self._listeners: list[Callable[[], object]] = []
-        self.panel: Any = None  # once it is displayed
 
     # ------------------------------------------------------------------ settings
 
@@ -281,12 +280,6 @@ class Lab:
         """Those of the training, in its order."""
         fields = dataclasses.fields(self.training)[1:]
         return {field.name: values[field.name] for field in fields}
-
-    def _ipython_display_(self) -> None:
-        from fltoolkit_course.labs.panel import Panel  # which imports this file
-
-        self.panel = self.panel or Panel(self)
-        self.panel._ipython_display_()
 
     def _notify(self) -> None:
         for listener in self._listeners:

@@ -203,3 +203,13 @@ class Panel:
             f'<div role="status" aria-live="polite" style="color:{color}; line-height:1.4">'
             f"{html.escape(words)}</div>"
         )
+
+
+class DisplayedLab(Lab):
+    """A lab that shows its `Panel` where it is the last line of a cell; None until then."""
+
+    panel: Panel | None = None
+
+    def _ipython_display_(self) -> None:
+        self.panel = self.panel or Panel(self)
+        self.panel._ipython_display_()

@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from fltoolkit.data.datasets import Samples
-from fltoolkit_course.labs.lab import Board, Control, Lab, Look, Plot
+from fltoolkit_course.labs.lab import Board, Control, Look, Plot
+from fltoolkit_course.labs.panel import DisplayedLab
 from fltoolkit_course.labs.train_threshold import ThresholdTraining
 
 _THRESHOLDS = (0.0, *(m / 10**k for k in (3, 2, 1) for m in (1, 1.5, 2, 3, 5, 7)), 1.0)
 
 
-class ThresholdLab(Lab):
+class ThresholdLab(DisplayedLab):
     """SplitNN with a `LossGate`: how far can the bytes fall before the accuracy does?
 
     The model is `splitnn_mlp`, trained by plain SGD in batches of 64. Threshold and bits act on the
