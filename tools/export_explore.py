@@ -60,7 +60,7 @@ from fltoolkit_research.text import modules_of
 ROOT = Path(__file__).parents[1]
 EXPLORE = ROOT / "docs" / "explore"
 TENSORS = Path(__file__).with_name("explore_tensors.json")
-NUM_TEST = 10_000  # accuracies are stored as so many right of these: hundredths of a point
+NUM_TEST = {"digits": 1_000_000, "mnist": 10_000}  # accuracies are stored as so many right of these
 PARTITION_WORDS = {"IID": "IID: all alike", "non-IID": "non-IID: Dirichlet(0.3)"}
 
 NULL_ROW = "null"
@@ -100,19 +100,19 @@ def the_one_plot(*tasks: str) -> dict[str, Any]:
                 "data": data,
                 "partition": words,
                 "partition_words": PARTITION_WORDS[words],
-                "num_test": NUM_TEST,
+                "num_test": NUM_TEST[pareto.TASKS[data].data],
                 "target": pareto_report.TARGETS[pareto.TASKS[data].data],
                 "data_nbytes": data_nbytes(pareto.TASKS[data].data),
                 "settings": f"{pareto_report.settings_of(data, results)} Ten clients, one small "
                 f"network (784 or 64 to 128 to 640 to 10), plain SGD. {PASSES}",
-                "methods": methods_of(results),
+                "methods": methods_of(results, NUM_TEST[pareto.TASKS[data].data]),
             }
             for (data, words), results in parts.items()
         ]
     }
 
 
-def methods_of(results: Sequence[Any]) -> list[dict[str, Any]]:
+def methods_of(results: Sequence[Any], num_test: int) -> list[dict[str, Any]]:
     """Methods with their runs; without those that train nothing, which are far below a figure."""
     methods: dict[str, dict[str, Any]] = {}
     for result in results:
@@ -128,7 +128,7 @@ def methods_of(results: Sequence[Any]) -> list[dict[str, Any]]:
             "code": code(e),
             "runs": [],
         }
-        methods.setdefault(e.name, method)["runs"].append(one_run(result))
+        methods.setdefault(e.name, method)["runs"].append(one_run(result, num_test))
     return [packed(method) for method in methods.values()]
 
 
@@ -152,14 +152,14 @@ def whole_mean(sizes: Sequence[int | None]) -> int | None:
     return round(mean(known)) if len(known) == len(sizes) else None
 
 
-def one_run(result: Any) -> dict[str, Any]:
+def one_run(result: Any, num_test: int) -> dict[str, Any]:
     """What a run brought and cost. ``curve`` holds [bytes, correct test samples] pairs.
 
     Who sends all data computes
     nothing; what owners compute alone is not known.
     """
     last = result.history[-1]
-    curve = [[r["nbytes"], round(r["accuracy"] * NUM_TEST)] for r in result.history]
+    curve = [[r["nbytes"], round(r["accuracy"] * num_test)] for r in result.history]
     return {
         "seed": result.experiment.seed,
         "nbytes": last["nbytes"],
@@ -262,7 +262,7 @@ def rounds_of_averaging() -> dict[str, Any]:
                 "data": "fedavg",
                 "partition": partition,
                 "partition_words": words,
-                "num_test": NUM_TEST,
+                "num_test": NUM_TEST["mnist"],
                 "target": 0.97,
                 "data_nbytes": data_nbytes("mnist"),
                 "settings": f"2NN (784 to 200 to 200 to 10). {effort_of_rounds(mine)} {PASSES}",
@@ -278,7 +278,7 @@ def rounds_of_averaging() -> dict[str, Any]:
                     )
                     for setting, found in mine
                 ]
-                + methods_of(fedavg_null.results(null_part)),
+                + methods_of(fedavg_null.results(null_part), NUM_TEST["mnist"]),
             }
         )
     return {"tasks": tasks}
@@ -295,7 +295,7 @@ def one_averaging(run: Mapping[str, Any]) -> dict[str, Any]:
         "waits": 2 * len(run["curve"]),  # clients side by side: the model down, the updates up
         "rounds": len(run["curve"]),
         "value": run["accuracy"],
-        "curve": [[u + d, round(a * NUM_TEST)] for u, d, a in run["curve"]],
+        "curve": [[u + d, round(a * NUM_TEST["mnist"])] for u, d, a in run["curve"]],
         "ledger": ledger({"model": ("down", down), "update": ("up", up)}),
     }
 

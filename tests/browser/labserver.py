@@ -1,7 +1,7 @@
 """JupyterLab on a loopback port with settings of its own, and a browser page to drive it.
 
 ``with lab(folder) as server, page() as tab: notebook = open_notebook(tab, server, "a.ipynb")``,
-then ``notebook.run_all()`` and ``notebook.outputs(cell)``.
+then ``notebook.run_all()``, ``notebook.wait_until_idle()`` and ``notebook.outputs(cell)``.
 """
 
 import ast
@@ -174,6 +174,38 @@ class Notebook(NamedTuple):
         ):
             self.run_cell(number)
 
+    def stop(self) -> None:
+        """Interrupt the kernel, and wait until it does nothing; cells that wait are forgotten."""
+        self.page.evaluate("() => jupyterapp.commands.execute('notebook:interrupt-kernel')")
+        wait_for(self.page, self._idle)
+
+    def restart(self) -> None:
+        """A new kernel for the same page, and no outputs.
+
+        Not the same one restarted: on a busy machine the server then believes that it has died.
+        """
+        self.page.evaluate(
+            """async () => {
+                 await jupyterapp.commands.execute('notebook:clear-all-cell-outputs');
+                 const { sessionContext } = jupyterapp.shell.currentWidget;
+                 await sessionContext.changeKernel({ name: sessionContext.session.kernel.name });
+                 await sessionContext.session.kernel.info; }"""
+        )
+        assert self.ask("print('a new kernel')") == "a new kernel"
+
+    def wait_until_idle(self, seconds: float = 600) -> None:
+        """Wait until every code cell has run; the first error fails the test with its text."""
+        end = time.monotonic() + seconds
+        while True:
+            errors, done, all_ = self.page.evaluate(_HOW_FAR)
+            if errors:
+                pytest.fail(errors[0])
+            if done == all_ and self._idle():
+                return
+            if time.monotonic() > end:
+                pytest.fail(f"{done} of {all_} code cells had run after {seconds} s")
+            self.page.wait_for_timeout(100)
+
     def cells(self) -> list[dict[str, Any]]:
         """All cells as the notebook file would hold them now, outputs included."""
         return self.page.evaluate(
@@ -222,9 +254,32 @@ class Notebook(NamedTuple):
     def save(self) -> None:
         self.page.evaluate("() => jupyterapp.commands.execute('docmanager:save')")
 
+    def theme(self, name: str) -> None:
+        """Change JupyterLab's colours: "Light" or "Dark"."""
+        self.page.evaluate(
+            """async theme => {
+                 await jupyterapp.commands.execute('apputils:change-theme', {theme}); }""",
+            f"JupyterLab {name}",
+        )
+        self.page.wait_for_function(
+            "theme => document.body.dataset.jpThemeName === theme", arg=f"JupyterLab {name}"
+        )
+        self.page.evaluate(_TWO_FRAMES)
+
     def screenshot(self, name: str) -> None:
         ARTIFACTS.mkdir(exist_ok=True)
         self.page.screenshot(path=ARTIFACTS / f"{name}.png")
+
+    def themed(self, name: str) -> None:
+        """Screenshots in light and dark, and in a window of 900 pixels."""
+        for theme in ("Dark", "Light"):
+            self.theme(theme)
+            self.page.locator("#jupyterlab-splash").wait_for(state="hidden")
+            self.screenshot(f"{name}_{theme.lower()}")
+        self.page.set_viewport_size({"width": 900, "height": 1000})
+        self.page.wait_for_timeout(200)
+        self.screenshot(f"{name}_900px")
+        self.page.set_viewport_size({"width": 1280, "height": 1000})
 
     def _idle(self) -> bool:
         return self.page.evaluate(
@@ -283,6 +338,18 @@ def saved_outputs(path: Path, cell: int = 0) -> list[set[str]]:
     outputs = nbformat.read(path, 4).cells[cell].outputs
     return [set(output.get("data", ())) for output in outputs] or [set()]
 
+
+_TWO_FRAMES = """async () => {
+  for (let frame = 0; frame < 2; frame++) await new Promise(requestAnimationFrame); }"""
+
+_HOW_FAR = """() => {
+  const cells = [...jupyterapp.shell.currentWidget.context.model.cells], errors = [];
+  const code = cells.filter(c => c.type === 'code' && c.sharedModel.getSource());
+  cells.forEach((cell, number) => { for (let k = 0; k < (cell.outputs?.length ?? 0); k++) {
+    const output = cell.outputs.get(k);
+    if (output.type === 'error') { const {ename, evalue} = output.toJSON();
+      errors.push(`cell ${number}: ${ename}: ${evalue}`); } } });
+  return [errors, code.filter(c => c.executionCount).length, code.length]; }"""
 
 _WORDS = """() => [...jupyterapp.shell.currentWidget.context.model.cells].flatMap(cell =>
   Array.from({length: cell.outputs?.length ?? 0},
