@@ -4,12 +4,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fltoolkit_contest import referee
-from fltoolkit_contest.card import Card, about_machine, board, printable, read_card, read_records
-from fltoolkit_contest.entry import LONGEST
-from fltoolkit_contest.slots import CupError
-from fltoolkit_contest.tracks import LEAGUES, TRACKS, chosen
+if TYPE_CHECKING:
+    from fltoolkit_contest.card import Card
 
 EXAMPLES = """examples:
   fltoolkit cup rehearse my_entry.py --track digits --league open
@@ -63,6 +61,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _tracks(args: argparse.Namespace) -> int:
+    from fltoolkit_contest.tracks import LEAGUES, TRACKS
+
     for track in TRACKS.values():
         print(f"{track.name} ({', '.join(track.leagues)}): {track.wanted}\n    {track.about}")
     for name, about in LEAGUES.items():
@@ -71,16 +71,19 @@ def _tracks(args: argparse.Namespace) -> int:
 
 
 def _rehearse(args: argparse.Namespace) -> int:
+    from fltoolkit_contest.referee import NUM_RUNS, bound, rehearse
+    from fltoolkit_contest.tracks import chosen
+
     (track, league), scores = _where(args), []
     text, task = args.entry.read_text(encoding="utf-8"), chosen(track, league)[0]
     metric = task.metric
     for number in range(args.runs):
-        for record in referee.rehearse(text, track=track, league=league, number=number):
+        for record in rehearse(text, track=track, league=league, number=number):
             value = f"{metric} {record[metric]:.4f}   " if metric in record else ""
             print(f"exchange {record['exchange']}   {value}{record['nbytes']:,} bytes", flush=True)
         scores.append(record[metric])
-    if args.runs == referee.NUM_RUNS:  # what `verify` would decide by
-        least = referee.bound(scores, higher_is_better=metric == "accuracy")
+    if args.runs == NUM_RUNS:  # what `verify` would decide by
+        least = bound(scores, higher_is_better=metric == "accuracy")
         mean = sum(scores) / len(scores)
         print(f"mean {mean:.4f}, bound {least:.4f}; wanted: {task.wanted}")
     return 0
@@ -95,6 +98,10 @@ def _where(args: argparse.Namespace) -> tuple[str, str]:
 
 
 def _verify(args: argparse.Namespace) -> int:
+    from fltoolkit_contest.card import printable, read_card
+    from fltoolkit_contest.referee import verify
+    from fltoolkit_contest.slots import CupError
+
     old = read_card(args.card) if args.card else None
     track, league = (old.track, old.league) if old else _where(args)
     num_runs = len(old.runs) if old else args.runs
@@ -102,7 +109,7 @@ def _verify(args: argparse.Namespace) -> int:
     name = args.entry.parent.resolve().name if name == "entry" else name
     try:
         more = {"track": track, "league": league, "name": name}
-        card = referee.verify(text, **more, salt=old.salt if old else None, num_runs=num_runs)
+        card = verify(text, **more, salt=old.salt if old else None, num_runs=num_runs)
     except CupError as error:
         print(printable(f"{args.entry}: not accepted: {error}"), file=sys.stderr)
         return 1
@@ -114,7 +121,9 @@ def _verify(args: argparse.Namespace) -> int:
     return 0 if card.accepted else 1
 
 
-def _compared(old: Card, new: Card) -> int:
+def _compared(old: "Card", new: "Card") -> int:
+    from fltoolkit_contest.card import about_machine
+
     if old.result() == new.result():
         print("the card is confirmed: every number is the same")
         return 0
@@ -129,6 +138,11 @@ def _compared(old: Card, new: Card) -> int:
 
 
 def _board(args: argparse.Namespace) -> int:
+    from fltoolkit_contest.card import board, printable
+    from fltoolkit_contest.entry import LONGEST
+    from fltoolkit_contest.referee import verify
+    from fltoolkit_contest.tracks import chosen
+
     chosen(args.track, args.league)
     cards = []
     for path in sorted([*args.folder.glob("*.py"), *args.folder.glob("*/entry.py")]):
@@ -139,7 +153,7 @@ def _board(args: argparse.Namespace) -> int:
             with path.open(encoding="utf-8") as file:
                 text = file.read(LONGEST + 1)
             more = {"track": args.track, "league": args.league, "name": name}
-            cards.append(referee.verify(text, **more, report=lambda line: None))
+            cards.append(verify(text, **more, report=lambda line: None))
             output = path.with_suffix(".card.json")
             output.unlink(missing_ok=True)  # one that was handed in could be a link elsewhere
             cards[-1].write(output)
@@ -153,6 +167,8 @@ def _board(args: argparse.Namespace) -> int:
 
 
 def _history(args: argparse.Namespace) -> int:
+    from fltoolkit_contest.card import board, read_records
+
     found = read_records(args.folder)
     if not found:
         raise ValueError(f"{args.folder} holds no records: TRACK/NAME/card.json and note.md")
