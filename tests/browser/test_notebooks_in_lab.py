@@ -153,7 +153,7 @@ def course() -> Iterator[Any]:
         seen |= kinds
 
 
-@pytest.mark.parametrize("name", course())
+@pytest.mark.parametrize("name", [*course()])
 def test_each_notebook_moves_soon_and_each_of_its_controls_does_something(
     folder: Path, server: Server, page: Any, name: str
 ) -> None:
