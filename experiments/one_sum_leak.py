@@ -38,7 +38,7 @@ RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
 
 def messages(seed: int) -> Iterator[tuple[str, Tensor, Tensor, Tensor]]:
     """Who sees what: its name, the products, the features of members and of others."""
-    data, model = load("digits"), random_filters((1, 8, 8), 28, seed=seed)
+    data, model = load("digits_known_writers"), random_filters((1, 8, 8), 28, seed=seed)
     features = model[:5]
     x, y, others = data.x_train, data.y_train, features(data.x_test)
     rows = partition_iid(y, NUM_CLIENTS, seed=seed)

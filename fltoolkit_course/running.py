@@ -19,7 +19,7 @@ class InWords(ValueError):
 
 
 def by_dataset(dataset: str, /, **values: T) -> T:
-    """The value for a data set; "fashion_mnist" takes the one of "mnist" if it has none.
+    """The value for a data set; "fashion_mnist" and "digits_known_writers" take that of their kin.
 
     >>> by_dataset("fashion_mnist", digits=100, mnist=15)
     15
@@ -28,6 +28,8 @@ def by_dataset(dataset: str, /, **values: T) -> T:
     """
     if "mnist" in values:
         values.setdefault("fashion_mnist", values["mnist"])
+    if "digits" in values:
+        values.setdefault("digits_known_writers", values["digits"])
     if dataset not in values:
         names = " or ".join(f'"{name}"' for name in values)
         raise InWords(f"DATASET = {dataset!r} is not a data set of this notebook. Write {names}.")

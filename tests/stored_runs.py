@@ -168,7 +168,7 @@ def introduced(places: list[torch.Tensor]) -> Pipeline:
 
 # ------------------------------------------------------------------------ data, networks, parties
 
-DATA = load("digits").flat()
+DATA = load("digits_known_writers").flat()
 X, Y = DATA.x_train[:240], DATA.y_train[:240]
 SIZES = {"ann": 50, "ben": 30, "cleo": 40, "dan": 20, "eve": 60, "finn": 40}
 

@@ -11,10 +11,10 @@ from pages import DOCS, run_page
 @pytest.mark.parametrize(
     ("name", "images", "num_texts"),
     [
-        ("federated", 360, 7),
+        ("federated", 370, 7),
         ("split_extras", None, 2),
         ("one_sum", None, 1),
-        ("coming_from", 360, 6),
+        ("coming_from", 370, 6),
     ],
 )
 def test_the_page_prints_what_it_says(name, images, num_texts, capsys):

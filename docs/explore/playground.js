@@ -372,7 +372,7 @@ const drawPlot = (state) => {
   const mission = MISSIONS[+state.mission - 1], goal = mission && mission.goal, skewed = state.skewed && state.how === "averaged";
   const rows = skewed ? [...DIGITS.rows["non-IID"], ...DIGITS.rows.IID.filter(([, family]) => family === "null")] : DIGITS.rows.IID;
   const own = alone[`${state.owners}/${state.skewed}`], reached = path[path.length - 1];
-  picture(place, `Accuracy over bytes sent: ${reached ? `${percent(reached.accuracy)} right after ${bytes(reached.nbytes)}` : "nothing trained yet"}. Sending the data brings 97.8 % for ${bytes(SEND)}.`, (width) => {
+  picture(place, `Accuracy over bytes sent: ${reached ? `${percent(reached.accuracy)} right after ${bytes(reached.nbytes)}` : "nothing trained yet"}. Sending the data brings ${percent(DIGITS.rows.IID.find(([name]) => name === "send the data")[3])} for ${bytes(SEND)}.`, (width) => {
     const { narrow, height, box } = explore.frame(width, 310, 170);
     const x = scale(1e3, 4e8, box.left, box.right, true, narrow ? 4 : 6), y = explore.accuracyScale(0.1, 0.985, box.bottom, box.top);
     const parts = [explore.axes(box, explore.bytesAxis(x, "bytes sent so far"), explore.accuracyAxis(y, "test images that are right"))];

@@ -36,7 +36,7 @@ class Method:
 
 def split(channel: Channel, here: str, count: int, *, silent: bool = False) -> Iterator[Record]:
     """At least ``count`` steps of split learning, whole epochs; ``silent``: with states A, B, C."""
-    data, model = load("digits").flat(), splitnn_mlp(64, seed=SEED)
+    data, model = load("digits_known_writers").flat(), splitnn_mlp(64, seed=SEED)
     bottom, top = model[:4], model[4:]
     alice: Party = RemoteParty(CLIENT)
     bob: Party = RemoteParty(SERVER)
@@ -61,7 +61,7 @@ def split(channel: Channel, here: str, count: int, *, silent: bool = False) -> I
 
 def averaging(channel: Channel, here: str, count: int) -> Iterator[Record]:
     """``count`` rounds of federated averaging: the model down, a local epoch, the update up."""
-    data, model = load("digits").flat(), splitnn_mlp(64, seed=SEED)
+    data, model = load("digits_known_writers").flat(), splitnn_mlp(64, seed=SEED)
     local = Local(batch_size=BATCH_SIZE, lr=LR, epochs=1)
     weights = {name: value.clone() for name, value in model.state_dict().items()}
     nothing = {name: value.new_zeros(0) for name, value in weights.items()}

@@ -78,7 +78,9 @@ class Task:
 
     def source(self, seed: int) -> Any:
         """The data of a run, by a name or a call."""
-        return partial(load, self.data, strangers=seed) if self.strangers else self.data
+        if self.strangers:
+            return partial(load, self.data, strangers=seed)
+        return KNOWN if self.data == "digits" else self.data
 
 
 TASKS = {
@@ -119,7 +121,7 @@ TASKS = {
 }
 KNOWN = "digits_known_writers"
 TASKS[KNOWN] = replace(TASKS["digits"], strangers=False)
-"""The split of `load("digits")`: the test images are by people whom the training knows."""
+"""The first split of digits: the test images are by people whom the training knows."""
 FLOAT8 = {"activations": Pipeline(Float8()), "gradients": Pipeline(Float8()), **HANDED_ON}
 FOUR_BITS = {
     "activations": Pipeline(Quantize(4), ContextEntropy()),
@@ -295,9 +297,9 @@ def _one_sum(task: Task, base: Experiment) -> Iterator[Experiment]:
 
 
 def _num_steps(base: Experiment) -> int:
-    """Of the whole run; IID without looking at the data, whose file may not be here."""
+    """Of the whole run, of digits as in the first split; IID without looking at the data."""
     if base.partition != "iid":
-        return num_steps(base)
+        return num_steps(replace(base, data=KNOWN) if base.data == "digits" else base)
     share = math.ceil(SAMPLES[base.data] / base.num_clients)
     return base.rounds * base.num_clients * math.ceil(share / base.batch_size)
 
@@ -314,7 +316,7 @@ def by_name(data: str, words: str) -> dict[str, Experiment]:
 def task_of(experiment: Experiment) -> str:
     """The name in `TASKS` of an experiment's data."""
     data = experiment.data
-    return "digits" if isinstance(data, partial) else KNOWN if data == "digits" else str(data)
+    return "digits" if isinstance(data, partial) else str(data)
 
 
 def experiments(

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from experiments.language import pooled
 from experiments.null_rows import data_nbytes
 from experiments.pareto.report import read_kept
+from experiments.pareto.settings import task_of
 from experiments.runs import STORED, read
 from experiments.tables import markdown
 
@@ -85,7 +86,7 @@ def _measured() -> dict[tuple[str, str], list[float]]:
     for result in read_kept():
         e = result.experiment
         if e.name.endswith(" (IID)"):
-            key = e.data, e.name.removesuffix(" (IID)")
+            key = task_of(e), e.name.removesuffix(" (IID)")
             found.setdefault(key, []).append(result.history[-1]["nbytes"])
     for name, task in (("language", "shakespeare"), ("send_data", "CIFAR-10 (JPEG)")):
         for row in read(STORED / f"{name}.jsonl").values():

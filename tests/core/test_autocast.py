@@ -7,7 +7,7 @@ from torch import nn
 from fltoolkit import SGD, Batches, Channel, Local, Party, evaluate, fedavg, load, train_split
 from fltoolkit.models import seeded
 
-DATA = load("digits").flat()
+DATA = load("digits_known_writers").flat()
 OWNERS = {f"owner {k}": (DATA.x_train[k::5], DATA.y_train[k::5]) for k in range(5)}
 
 

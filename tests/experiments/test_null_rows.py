@@ -38,7 +38,7 @@ def test_every_task_has_its_null_rows_in_the_list() -> None:
 
 
 def test_the_sizes_of_the_data_are_those_of_today() -> None:
-    data = load("digits")
+    data = load("digits_known_writers")
     assert lossless_nbytes(data.x_train.flatten(1), data.y_train) == pytest.approx(
         data_nbytes("digits"),
         rel=1e-3,  # compressors differ a little between versions

@@ -73,7 +73,7 @@ def test_mission_2_is_solved_by_ten_values_in_six_bits(open_page: Open) -> None:
     assert "fewest numbers" in tab.inner_text("#verdict")  # while one does what it says
     tab.click("#go")
     tab.wait_for_function("document.getElementById('verdict').textContent.includes('broke')")
-    choose(tab, bitsUp=5, bitsDown=5)
+    choose(tab, bitsUp=6, bitsDown=6)
     tab.click("#go")
     assert "notebook 05" in solved(tab)
     tab.wait_for_selector("html[data-running=false]")  # it stops where it has succeeded

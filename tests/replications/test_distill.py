@@ -18,7 +18,7 @@ def right(x, y, data):
 
 @pytest.mark.slow
 def test_the_kernel_learns_more_from_them_than_from_prototypes():
-    data = load("digits").flat()
+    data = load("digits_known_writers").flat()
     plain = prototypes(data.x_train, data.y_train, 10, seed=0)
     made_up = distilled(data.x_train, data.y_train, 10, seed=0)
     assert torch.equal(plain[1], made_up[1])
@@ -30,7 +30,7 @@ def test_the_kernel_learns_more_from_them_than_from_prototypes():
 
 @pytest.mark.later
 def test_prototypes_stand_for_their_class():
-    data = load("digits").flat()
+    data = load("digits_known_writers").flat()
     x, y = data.x_train, data.y_train
     centres, classes = prototypes(x, y, 50, seed=0)
     assert 45 <= len(classes) <= 55

@@ -41,7 +41,7 @@ def test_what_arrives_is_what_the_files_hold(channels):
 
 
 def test_digits_and_entries_that_are_no_images():
-    data, codec = load("digits"), lossless(Jpeg(50))
+    data, codec = load("digits_known_writers"), lossless(Jpeg(50))
     flat = codec.decode(codec.encode({"x": data.x_train[:30].flatten(1)}))["x"]
     assert torch.equal(flat, codec.decode(codec.encode({"x": data.x_train[:30]}))["x"].flatten(1))
     for other in (torch.rand(5, 60), torch.rand(64), torch.rand(2, 2, 8, 8), torch.rand(3, 49)):

@@ -158,7 +158,7 @@ def test_compare_says_how_many_times_the_data(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("FLTOOLKIT_DATA", str(tmp_path))
     monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / "cache")
     monkeypatch.setattr("pooch.retrieve", lambda *args, **more: pytest.fail("a download"))
-    half, last = {"num_samples": 700}, History([{"accuracy": 0.9, "nbytes": 57_908}])
+    half, last = {"num_samples": 700}, History([{"accuracy": 0.9, "nbytes": 57_120}])
     store = Store(tmp_path / "made_up.jsonl")
     names = ("fashion_mnist", "windows()", "unreadable()")
     data = dict(zip(names, ("fashion_mnist", windows, unreadable), strict=True))
@@ -171,7 +171,7 @@ def test_compare_says_how_many_times_the_data(tmp_path, capsys, monkeypatch):
     compare = ["compare", str(store.path), "--import", __name__]
     assert main(compare) == 0
     out = capsys.readouterr().out
-    factors = dict(re.findall(r"\| (\S+) \| 90.00 (?:\|[^|]*)?\| 57.9 kB \| (\S+) \|", out))
+    factors = dict(re.findall(r"\| (\S+) \| 90.00 (?:\|[^|]*)?\| 57.1 kB \| (\S+) \|", out))
     assert float(factors["all"]) == pytest.approx(2, abs=0.02)
     assert float(factors["half"]) == pytest.approx(4, abs=0.3)
     assert [factors[name] for name in names] == ["-"] * 3
@@ -181,4 +181,4 @@ def test_compare_says_how_many_times_the_data(tmp_path, capsys, monkeypatch):
     assert "- for digits" not in out
     assert main([*compare, "--csv"]) == 0
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("windows()")]
-    assert rows == ["windows(),0.9,,,57908.0,,1,,,,,,1"]
+    assert rows == ["windows(),0.9,,,57120.0,,1,,,,,,1"]

@@ -11,7 +11,7 @@ from fltoolkit.models import splitnn_mlp
 from fltoolkit.party import SGD, Party
 from fltoolkit.split import Periodic, State, train_async
 
-DATA = load("digits").flat()
+DATA = load("digits_known_writers").flat()
 
 
 LR = 0.05

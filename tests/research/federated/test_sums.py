@@ -21,7 +21,7 @@ SUMMED = Pipeline(SharedRotation(), Grid(12, top=4.0))
 
 @pytest.fixture(scope="module")
 def digits():
-    return load("digits")
+    return load("digits_known_writers")
 
 
 def solved(digits, parts, channel=None, **how):

@@ -70,7 +70,7 @@ RANDOM_WORDS = torch.from_numpy(
 
 
 def test_it_is_never_longer_than_its_opponents():
-    digits = load("digits").x_train
+    digits = load("digits_known_writers").x_train
     pixels = torch.searchsorted(digits.unique(), digits).byte()
     _, nbytes = form_of(Symbols(pixels, 17))
     whole = pixels.numpy().tobytes()
@@ -84,7 +84,7 @@ def test_more_than_256_levels():
 
 
 def test_pixels_come_back_bit_by_bit_and_in_little():
-    data = load("digits")
+    data = load("digits_known_writers")
     message = lossless().encode({"x": data.x_train})
     back = lossless().decode(message)["x"]
     assert torch.equal(back.view(torch.int32), data.x_train.view(torch.int32))
@@ -116,7 +116,7 @@ def test_a_small_message_cannot_ask_for_much_memory():
 
 @pytest.mark.later
 def test_times_the_data():
-    data = load("digits")
+    data = load("digits_known_writers")
     nbytes = lossless_nbytes(data.x_train, data.y_train)
     channel = Channel({"samples": lossless(), "labels": lossless()})
     order = data.y_train.argsort(stable=True)

@@ -14,7 +14,7 @@ CODECS = {"samples": lossless(), "labels": lossless()}
 
 @pytest.fixture(scope="module")
 def digits():
-    return load("digits").flat()
+    return load("digits_known_writers").flat()
 
 
 def receiver(seed=0):
