@@ -1,7 +1,7 @@
 """The size and the shape of the repository, as tables: python tools/house.py
 
     python tools/house.py            # this working tree
-    python tools/house.py v0.2.0     # the same of a commit, to compare with
+    python tools/house.py COMMIT     # the same of a commit, to compare with
 
 Lines count blank lines and docstrings; code lines do not. A name of the core is unused if it stands
 in no notebook, assignment, page, experiment or other package although a room exports it, or if no
