@@ -50,7 +50,7 @@ def test_it_moves_by_itself_and_rests_as_a_picture(shown: list[dict[str, Any]]) 
     assert len({data["text/html"] for data in moving}) >= 30, "the curve moves"
     assert set(shown[-1]) == {"image/png", "text/plain"}
     assert shown[-1]["text/plain"] == panel.sentence
-    assert panel.sentence == ("4 bits for each number: 9.2 MB sent, 95.6 % of new digits read")
+    assert panel.sentence == ("4 bits for each number: 9.2 MB sent, 97.3 % of new digits read")
     for data in moving[:: len(moving) // 5]:
         ElementTree.fromstring(data["text/html"])
 
