@@ -9,8 +9,8 @@ CASES = {
         wrong=[60, 40, 2],
     ),
     "weight of alice_2 in the mean": Case(
-        facts={"counts": [304, 638, 495]},
-        right=[638 / 1437],
-        wrong=[1 / 3, 638, 44.4, 304 / 1437, 0.5],
+        facts={"counts": [502, 437, 488]},
+        right=[437 / 1427],
+        wrong=[1 / 3, 437, 30.6, 502 / 1427, 0.5],
     ),
 }
