@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fltoolkit_course._reading import without_marks
 from fltoolkit_course.comparison import near
-from fltoolkit_course.guesses import AT_LEAST_0, Between
+from fltoolkit_course.guesses import AT_LEAST_0, PERCENT, Between
 from fltoolkit_course.notebook import Answer, Notebook
 from fltoolkit_research.analysis import Point
 
@@ -16,7 +16,7 @@ notebook = Notebook(
         "FedAvg's bytes over FedPAQ's?": AT_LEAST_0,
         "How many times as long?": AT_LEAST_0,
         "Methods more accurate than one sum?": Between(0, 10),
-        "Points lost on strangers?": Between(-100, 100),
+        "The cheapest method's mean over four draws?": PERCENT,
     },
     file="07_",
 )
