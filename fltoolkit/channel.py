@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from fltoolkit.codecs.base import Codec
+from fltoolkit.history import Totals
 from fltoolkit.links import KINDS, CodecOf, Ends, Link, Links, Once, check_kind, check_whole
 from fltoolkit.party import TrainingWarning
 from fltoolkit.trees import Tree, dense_nbytes
@@ -220,7 +221,7 @@ class Channel:
         networks: Collection[nn.Module],
         *,
         sends_weights: bool = False,
-    ) -> Callable[[], dict[str, int]]:
+    ) -> Callable[[], Totals]:
         """What a protocol calls before its first message; returns `totals` of the clients.
 
         From now on the networks' buffers, such as the running variances of BatchNorm, are sent
@@ -251,7 +252,7 @@ class Channel:
         self._trained = [weakref.ref(network) for network in networks]
         return self.totals(clients)
 
-    def totals(self, clients: Collection[str]) -> Callable[[], dict[str, int]]:
+    def totals(self, clients: Collection[str]) -> Callable[[], Totals]:
         """A function that returns what was sent so far; each call reads only the new transfers.
 
         ``nbytes_up`` counts what clients sent to others, ``nbytes_down`` the other direction, and
@@ -259,7 +260,7 @@ class Channel:
         """
         seen = up = down = total = 0
 
-        def totals() -> dict[str, int]:
+        def totals() -> Totals:
             nonlocal seen, up, down, total
             for transfer in self.transfers[seen:]:
                 total += transfer.nbytes

@@ -6,7 +6,7 @@ Not here: training (the rooms split and federated), the pictures of results (plo
 import copy
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from fltoolkit.arrays import as_tensor
 from fltoolkit.codecs.base import Codec
-from fltoolkit.history import Record
+from fltoolkit.history import Scores
 from fltoolkit.metrics import ACCURACY, Metric
 from fltoolkit.party import (
     IGNORED,
@@ -71,15 +71,32 @@ def forward(
         return output
 
 
+Network = Sequence[Party] | Party | nn.Module
+
+
+@overload
 def evaluate(
-    parties: Sequence[Party] | Party | nn.Module,
+    parties: Network, x: Any, y: Any = None, *, through: Codec | None = None, batch_size: int = 1000
+) -> Scores: ...
+@overload
+def evaluate(
+    parties: Network,
+    x: Any,
+    y: Any = None,
+    *,
+    metric: Metric,
+    through: Codec | None = None,
+    batch_size: int = 1000,
+) -> dict[str, float]: ...
+def evaluate(
+    parties: Network,
     x: Any,
     y: Any = None,
     *,
     metric: Metric = ACCURACY,
     through: Codec | None = None,
     batch_size: int = 1000,
-) -> Record:
+) -> Scores | dict[str, float]:
     """``{"test_loss": ..., "accuracy": ...}`` on data that were not used for training.
 
     The second entry has the name of ``metric``. Both are over all predictions, however the samples
@@ -139,7 +156,7 @@ def evaluate(
             total, count = total + of_batch, count + predictions
     if not (count if metric.measure is not None else weight or kept):
         raise ValueError("nothing to evaluate: no samples, or only targets that are ignored")
-    record: Record = {}
+    record: dict[str, float] = {}
     if kept:
         outputs, everything = map(torch.cat, zip(*kept, strict=True))
     if at_once and loss_fn is not None:

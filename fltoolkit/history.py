@@ -9,23 +9,100 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ParamSpec, overload
+from typing import Any, ParamSpec, TypedDict, TypeVar, overload
 
 __all__ = ["CHECKED", "History", "Record", "checked_at_call", "evaluated", "to_come"]
 
-P = ParamSpec("P")
-
 Scalar = int | float | str | bool
-Record = dict[str, Any]
+Record = Mapping[str, Any]
 """One row of a run: a flat dict of plain numbers and strings, so that it is JSON as it stands.
 
-Its values are of type Any for a type checker, so that it takes ``record["nbytes"] / 1e6``."""
+A protocol names its keys, in the types below: a type checker takes ``record["nbytes"] / 1e6`` and
+not ``record["bytes"]``. A record with more keys is a new one: ``{**record, "lr": 0.1}``."""
 
-CHECKED: Record = {}
+P = ParamSpec("P")
+R = TypeVar("R", bound=Record)
+
+
+class Totals(TypedDict):
+    """The bytes that were sent so far."""
+
+    nbytes: int
+    nbytes_up: int
+    nbytes_down: int
+
+
+class Scores(TypedDict):
+    """What `evaluate` measures; of a plain module only the accuracy."""
+
+    accuracy: float
+    test_loss: float
+
+
+class _Sometimes(TypedDict, total=False):  # only some records hold these
+    accuracy: float  # and the next one by `evaluated`
+    test_loss: float
+    threshold: float  # of a gate
+    checked_loss: float  # at the end of a gate's period
+    share_sent: float  # with `mean_of_senders`
+
+
+class StepRecord(Totals, _Sometimes):
+    """What every training yields."""
+
+    step: int
+    loss: float
+
+
+class RoundRecord(StepRecord):
+    """A round, or a step in it."""
+
+    round: int
+
+
+class TurnRecord(RoundRecord):
+    """A step of clients that take turns."""
+
+    client: str
+
+
+class UploadingRecord(StepRecord):
+    """A step of `train_uploading`."""
+
+    state: str
+    local_steps: int
+
+
+class AsyncRecord(StepRecord):
+    """A step of `train_async`."""
+
+    epoch: int
+    state: str
+    stale: float
+
+
+class AsyncTurnRecord(TurnRecord):
+    """A step of `train_async_relay`."""
+
+    state: str
+    stale: float
+
+
+class FedAvgRecord(RoundRecord):
+    """A round of `fedavg`; it has no ``loss`` where this process knows none."""
+
+    num_arrived: int
+    num_late: int
+    num_stale: int
+    num_failed: int
+    seconds: float
+
+
+CHECKED: Any = {}
 """What a protocol yields when its arguments are checked, an empty record: see `checked_at_call`."""
 
 
-def checked_at_call(protocol: Callable[P, Iterator[Record]]) -> Callable[P, Iterator[Record]]:
+def checked_at_call(protocol: Callable[P, Iterator[R]]) -> Callable[P, Iterator[R]]:
     """Decorate a protocol, a generator of records, so that it checks its arguments when called.
 
     Python runs no line of a generator before the first record is asked for. A decorated protocol
@@ -43,7 +120,7 @@ def checked_at_call(protocol: Callable[P, Iterator[Record]]) -> Callable[P, Iter
     """
 
     @functools.wraps(protocol)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> Iterator[Record]:
+    def checked(*args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
         try:
             inspect.signature(protocol).bind(*args, **kwargs)
         except TypeError as error:
@@ -89,7 +166,7 @@ class History:
     """
 
     def __init__(self, records: Iterable[Record] = (), path: str | os.PathLike[str] | None = None):
-        self._records: list[Record] = []
+        self._records: list[dict[str, Any]] = []
         self._path = path
         if path is not None and os.path.exists(path):
             self._records = read_lines(path)
@@ -108,7 +185,7 @@ class History:
             add_line(self._path, record)
         self._records.append(dict(record))
 
-    def follow(self, records: Iterable[Record]) -> Iterator[Record]:
+    def follow(self, records: Iterable[R]) -> Iterator[R]:
         """Append each record and pass it on: ``for record in history.follow(train_split(...))``."""
         for record in records:
             self.append(record)
@@ -150,14 +227,14 @@ class History:
     def __len__(self) -> int:
         return len(self._records)
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self._records)
 
     @overload
-    def __getitem__(self, index: int) -> Record: ...
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
     @overload
     def __getitem__(self, index: slice) -> "History": ...
-    def __getitem__(self, index: int | slice) -> "Record | History":
+    def __getitem__(self, index: int | slice) -> "dict[str, Any] | History":
         if isinstance(index, slice):
             return History(self._records[index])
         return self._records[index]
@@ -172,9 +249,17 @@ class History:
         return f"<History of {len(self)} records{last}>"
 
 
+@overload
+def evaluated(
+    records: Iterable[R], evaluate: Callable[[], Scores], *, every: int
+) -> Iterator[R]: ...
+@overload
 def evaluated(
     records: Iterable[Record], evaluate: Callable[[], Record], *, every: int
-) -> Iterator[Record]:
+) -> Iterator[dict[str, Any]]: ...
+def evaluated(
+    records: Iterable[Any], evaluate: Callable[[], Record], *, every: int
+) -> Iterator[Any]:
     """Add the record of ``evaluate()`` to every ``every``-th record, e.g. ``every=len(batches)``.
 
     If the records have a "step", this number is used, so a resumed run is evaluated at the same

@@ -112,7 +112,7 @@ def _records(experiment: Experiment) -> Iterator[Record]:
         done = step * experiment.evaluations
         if done // per_round == (done - experiment.evaluations) // per_round:
             continue
-        row: Record = {"step": step}
+        row: dict[str, Any] = {"step": step}
         row["round"] = step / per_round if step % per_round else step // per_round
         if losses:
             row["loss"] = sum(losses) / len(losses)

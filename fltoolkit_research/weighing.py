@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from fltoolkit.channel import Delivery
 from fltoolkit.codecs.base import Codec
 from fltoolkit.codecs.stage import Sizes
-from fltoolkit.history import Record
 from fltoolkit.links import Link
 from fltoolkit.trees import Tree
 from fltoolkit_research.codecs.same_mask import SameMaskChannel
@@ -64,13 +63,13 @@ class WeighingChannel(SameMaskChannel):
             sums.entropy += entropy
         return arrival
 
-    def sizes(self) -> Record:
+    def sizes(self) -> dict[str, int]:
         """The sizes so far: ``nbytes_<kind>_<direction>``, ``nominal_...`` and ``entropy_...``.
 
         The first is exact. The other two are estimates: their ratio to the real bytes is that of
         the weighed messages. They are missing if a codec could not compute one of these.
         """
-        record: Record = {}
+        record: dict[str, int] = {}
         for name, sums in sorted(self._sums.items()):
             record[f"nbytes_{name}"] = sums.nbytes
             for size, weight in (("nominal", sums.nominal), ("entropy", sums.entropy)):

@@ -31,7 +31,7 @@ from fltoolkit.federated.workers import (
     send_update,
     what_is_wrong,
 )
-from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
+from fltoolkit.history import CHECKED, FedAvgRecord, Record, checked_at_call, to_come
 from fltoolkit.links import Link
 from fltoolkit.party import TrainingWarning
 from fltoolkit.trees import Tree, dense_nbytes
@@ -50,7 +50,7 @@ def fedavg(
     local: Local,
     server: Server | None = None,
     seed: int = 0,
-) -> Iterator[Record]:
+) -> Iterator[FedAvgRecord]:
     """Federated averaging (McMahan et al. 2017, arXiv 1602.05629, alg. 1); one record per round.
 
     A round:
@@ -109,7 +109,7 @@ def fedavg(
     yield CHECKED  # the call ends here; what follows runs with the first record
 
     totals = channel.begin(set(workers.clients), [model], sends_weights=True)
-    record: Record = {}
+    record: Any = {}
     for round_ in rounds:
         channel.step = round_ + 1
         drawn = draw_cohort(backlog.idle(workers.clients), cohort, seed, round_)
@@ -206,7 +206,7 @@ def interval_averaging(
     local: Local,
     server: Server | None = None,
     seed: int = 0,
-) -> Iterator[Record]:
+) -> Iterator[FedAvgRecord]:
     """Average the weights of all replicas every ``local.steps`` steps.
 
     It is `fedavg` with all clients in the cohort, which has the documented semantics of coMind's

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from fltoolkit.channel import Channel
-from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
+from fltoolkit.history import CHECKED, AsyncRecord, AsyncTurnRecord, checked_at_call, to_come
 from fltoolkit.links import Link
 from fltoolkit.party import Party
 from fltoolkit.shapes import Int64
@@ -175,7 +175,7 @@ def train_async(
     num_epochs: int,
     upload: Upload = Upload(),
     bookmark: Bookmark | None = None,
-) -> Iterator[Record]:
+) -> Iterator[AsyncRecord]:
     """Train a client and a label party, who has the labels, in the states that ``gate`` decides.
 
     Records are those of `train_split`, with these additional keys:
@@ -230,7 +230,7 @@ def train_async_relay(
     num_rounds: int,
     upload: Upload = Upload(),
     bookmark: Bookmark | None = None,
-) -> Iterator[Record]:
+) -> Iterator[AsyncTurnRecord]:
     """Several clients in turn, as in `train_relay`, in the states that ``gate`` decides.
 
     Clients own their labels and send them, too. A client gets the bottom of the client before (as a
@@ -294,7 +294,7 @@ class _Training:
         names = [client.party.name for client in self.clients]
         self.bookmark.begin(names, [self.gate, memories[0].cache, *mirrors])
 
-    def steps(self, channel: Channel) -> Iterator[Record]:
+    def steps(self, channel: Channel) -> Iterator[Any]:
         """Train, one record for each step."""
         bob, gate, bookmark = self.bob, self.gate, self.bookmark
         networks = [bob.module, *(client.party.module for client in self.clients)]
@@ -311,13 +311,10 @@ class _Training:
             owner = alice.name if self.relay else None
             loss, stale = async_step(client, bob, turn.ids, channel, state, labels_from=owner)
             bookmark.note(alice.name, state, loss)
-            record: Record = {"step": channel.step}
-            if self.relay:
-                record |= {"round": turn.epoch, "client": alice.name}
-            else:
-                record |= {"epoch": turn.epoch}
-            sent = totals()
-            record |= {"state": state.value, "loss": loss, **sent, "stale": stale}
+            who: dict[str, Any] = {"round": turn.epoch, "client": alice.name}
+            when, sent = who if self.relay else {"epoch": turn.epoch}, totals()
+            record = {"step": channel.step, **when, "state": state.value, "loss": loss, **sent}
+            record["stale"] = stale
             if (threshold := getattr(gate, "threshold", None)) is not None:
                 record["threshold"] = threshold
             yield record | self.end_of_period(channel.step, sent["nbytes"], turn.is_last)
@@ -339,7 +336,7 @@ class _Training:
             alice.load_weights(channel.send(holder.name, alice.name, "model", holder.weights()))
             bookmark.version_of[alice.name] = bookmark.version
 
-    def end_of_period(self, step: int, nbytes: int, epoch_ends: bool) -> Record:
+    def end_of_period(self, step: int, nbytes: int, epoch_ends: bool) -> dict[str, float]:
         """At the end of a period the gate decides about the next one."""
         losses, every = self.bookmark.losses, self.gate.every
         if not (epoch_ends if every is None else len(losses) == every):

@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from fltoolkit.channel import Channel
-from fltoolkit.history import CHECKED, Record, checked_at_call
+from fltoolkit.history import CHECKED, StepRecord, checked_at_call
 from fltoolkit.party import Party, TrainingWarning
 from fltoolkit.shapes import Shaped
 
@@ -83,7 +83,7 @@ def train_split(
     channel: Channel,
     *,
     labels_from: str | None = None,
-) -> Iterator[Record]:
+) -> Iterator[StepRecord]:
     """`split_step` over batches, e.g. ``Batches(...).epochs(15)``; yields one record per step.
 
     The three ``nbytes`` values of a record are totals so far: ``nbytes_up`` is what the first

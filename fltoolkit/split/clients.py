@@ -5,14 +5,14 @@ Not here: one client (chain.py), clients that fall silent (asynchronous.py). Not
 
 import copy
 from collections.abc import Iterator, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fltoolkit.channel import Channel
-from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
+from fltoolkit.history import CHECKED, TurnRecord, checked_at_call, to_come
 from fltoolkit.party import Party
 from fltoolkit.split.chain import check_parties, split_step
 from fltoolkit.trees import weighted_mean
@@ -43,7 +43,7 @@ def train_relay(
     channel: Channel,
     *,
     num_rounds: int | range,
-) -> Iterator[Record]:
+) -> Iterator[TurnRecord]:
     """Several clients train in turn with one label party; each passes its bottom to the next.
 
     In each round every Alice in order receives the bottom from the Alice before her (a ``model``
@@ -78,8 +78,8 @@ def train_relay(
                 holder = alice
             for x, y in data.epoch(round_):
                 loss = split_step([alice, bob], x, y, channel, labels_from=alice.name)
-                who: Record = {"round": round_, "client": alice.name}
-                yield {"step": channel.step, **who, "loss": loss, **totals()}
+                step, who = channel.step, alice.name
+                yield {"step": step, "round": round_, "client": who, "loss": loss, **totals()}
 
 
 @checked_at_call
@@ -92,7 +92,7 @@ def train_splitfed(
     num_rounds: int | range,
     version: int,
     seed: int = 0,
-) -> Iterator[Record]:
+) -> Iterator[TurnRecord]:
     """SplitFed: clients train at the same time, a fed server averages their bottoms each round.
 
     A round: every Alice trains one epoch with the label party, sends her bottom to the fed
@@ -136,16 +136,16 @@ def train_splitfed(
         order: Sequence[int] = range(len(alices))
         if version == 2:
             order = np.random.default_rng([seed, round_]).permutation(len(alices)).tolist()
-        record: Record = {}
+        record: Any = {}
         for k in order:
             for x, y in batches[k].epoch(round_):
                 if record:
                     yield record
                 loss = split_step([alices[k], tops[k]], x, y, channel, labels_from=alices[k].name)
-                who: Record = {"round": round_, "client": alices[k].name}
+                who = {"round": round_, "client": alices[k].name}
                 record = {"step": channel.step, **who, "loss": loss, **totals()}
         _average(alices, [bob, *tops], [data.num_samples for data in batches], channel)
-        yield {**record, **totals()}
+        yield record | totals()
 
 
 def _average(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from torch import Tensor
 
 from fltoolkit.channel import Channel
-from fltoolkit.history import CHECKED, Record, checked_at_call
+from fltoolkit.history import CHECKED, UploadingRecord, checked_at_call
 from fltoolkit.party import Party
 from fltoolkit.split.chain import arriving, check_batch, check_parties
 from fltoolkit.split.gates import Gate, Progress, State, ask
@@ -23,7 +23,7 @@ def train_uploading(
     *,
     gate: Gate,
     max_local_steps: int = 1,
-) -> Iterator[Record]:
+) -> Iterator[UploadingRecord]:
     """Asynchronous states batch by batch, where "state C" still uploads: for comparison only.
 
     The function behaves like SecretFlow's ``split_state_async`` (``loss_thres`` is the gate's
@@ -70,5 +70,5 @@ def train_uploading(
                 break
         if gate.state is State.A and g is not None:
             alice.backward(channel.send(bob.name, alice.name, "gradients", {"g": g})["g"])
-        record: Record = {"step": channel.step, "state": gate.state.value, "loss": loss}
-        yield {**record, **totals(), "local_steps": local_steps}
+        step, state = channel.step, gate.state.value
+        yield {"step": step, "state": state, "loss": loss, **totals(), "local_steps": local_steps}

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fltoolkit.channel import Channel
-from fltoolkit.history import CHECKED, Record, checked_at_call
+from fltoolkit.history import CHECKED, StepRecord, checked_at_call
 from fltoolkit.party import Party
 from fltoolkit.shapes import Float
 from fltoolkit.split.chain import arriving, check_batch, check_parties
@@ -30,7 +30,7 @@ def train_vertical(
     label_party: Party,
     batches: Iterable[tuple[Sequence[Tensor], Tensor]],
     channel: Channel,
-) -> Iterator[Record]:
+) -> Iterator[StepRecord]:
     """Train on vertically split data, batches of ((x_1, ..., x_n), y); records as in `train_split`.
 
     Each feature party holds other columns of the same samples: row i of every x belongs to the

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec
 
 from torch import Tensor
 
-from fltoolkit.history import Record
+from fltoolkit.history import R, Record
 from fltoolkit.plots.style import COLORS, PALE
 from fltoolkit.units import amount
 from fltoolkit_course.done import came
@@ -39,7 +39,7 @@ _SECONDS_BETWEEN = 0.1  # the shortest time between two drawings
 
 
 def watch(
-    records: Iterable[Record],
+    records: Iterable[R],
     total: int | None = None,
     *,
     x: str = "nbytes",
@@ -47,7 +47,7 @@ def watch(
     title: str = "",
     log: bool = False,
     inside: Callable[[], Mapping[str, Tensor]] | None = None,
-) -> Iterator[Record]:
+) -> Iterator[R]:
     """Yield the records unchanged, and show the progress of training below the notebook cell.
 
     During the run, one display holds a progress bar, the latest values and one small chart for each
@@ -119,7 +119,7 @@ class _Run:
     ):
         self.total, self.x, self.title, self.log, self.inside = total, x, title, log, inside
         self.curves: dict[str, list[tuple[float, float]]] = {key: [] for key in y}
-        self.latest: Record = {}
+        self.latest: dict[str, Any] = {}
         self.count, self.state, self.start = 0, "running", time.perf_counter()
 
     def add(self, record: Record) -> None:

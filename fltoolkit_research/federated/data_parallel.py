@@ -7,6 +7,7 @@ Not here: where the messages go (exchange.py), several steps between two message
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +24,7 @@ from fltoolkit.federated.client import (
 )
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.workers import Fleet, Workers, as_fleet, client_seed
-from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
+from fltoolkit.history import CHECKED, Record, StepRecord, checked_at_call, to_come
 from fltoolkit.party import in_mode
 from fltoolkit.trees import Tree
 from fltoolkit_research.federated.exchange import Exchange, ThroughServer
@@ -39,7 +40,7 @@ def ddp(
     local: Local,
     exchange: Exchange = ThroughServer(),
     seed: int = 0,
-) -> Iterator[Record]:
+) -> Iterator[StepRecord]:
     """Average the gradients of all workers at every step; one record per step.
 
     A step:
@@ -76,7 +77,8 @@ def ddp(
     totals, optimizer = channel.begin(set(team.clients), [model]), shared_optimizer(team)
     for step, loss, grads in gradients_of_each_step(team, channel, steps):
         move_all(team, optimizer, exchange(channel, grads))
-        yield {"step": step, **loss, **totals()}
+        record: Any = {"step": step, **loss, **totals()}
+        yield record
 
 
 def gradients_of_each_step(

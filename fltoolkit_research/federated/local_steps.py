@@ -7,6 +7,7 @@ Not here: where the messages go (exchange.py), a message at every step (data_par
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import nn
@@ -16,7 +17,7 @@ from fltoolkit.federated.client import Local, check_count, sent_entries
 from fltoolkit.federated.samples import Clients
 from fltoolkit.federated.server import apply_update, check_optimizer
 from fltoolkit.federated.workers import Fleet, RoundMemory, Workers, as_fleet, mean_loss, plus
-from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
+from fltoolkit.history import CHECKED, Record, RoundRecord, Totals, checked_at_call, to_come
 from fltoolkit.trees import Tree, difference
 from fltoolkit_research.federated.exchange import Exchange, ThroughServer, balanced
 
@@ -32,7 +33,7 @@ def diloco(
     outer: torch.optim.Optimizer | None = None,
     exchange: Exchange = ThroughServer(),
     seed: int = 0,
-) -> Iterator[Record]:
+) -> Iterator[RoundRecord]:
     """DiLoCo (Douillard et al. 2023, arXiv 2311.08105, algorithm 1); one record per round.
 
     A round:
@@ -121,7 +122,7 @@ def streaming_diloco(
     outer: torch.optim.Optimizer | None = None,
     memory: Underway | None = None,
     seed: int = 0,
-) -> Iterator[Record]:
+) -> Iterator[RoundRecord]:
     """Streaming DiLoCo (Douillard et al. 2025, arXiv 2501.18512, alg. 2), one record per round.
 
     The model's entries are divided into ``stream.fragments`` of about equal size. A round:
@@ -191,7 +192,7 @@ def inner_steps(
     return loss, {worker: update.delta for worker, update in updates.items()}
 
 
-def record_of(round_: int, local: Local, loss: Record, totals: Mapping[str, int]) -> Record:
+def record_of(round_: int, local: Local, loss: Record, totals: Totals) -> Any:
     """The record of a round of ``local.steps`` inner steps."""
     return {"round": round_, "step": (round_ + 1) * (local.steps or 1), **loss, **totals}
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.federated.means import Collecting
-from fltoolkit.history import CHECKED, Record, checked_at_call
+from fltoolkit.history import CHECKED, Totals, checked_at_call
 from fltoolkit.party import Party
 from fltoolkit.shapes import Shaped
 from fltoolkit.trees import Tree, check_finite
@@ -28,6 +28,14 @@ LEAST_RIDGE = 0.01
 _AT_A_TIME = 1000  # samples whose features are in memory
 
 
+class SumRecord(Totals):
+    """What `one_sum` yields."""
+
+    step: int
+    ridge: float
+    num_samples: int
+
+
 @checked_at_call
 def one_sum(
     owners: Mapping[str, tuple[Tensor, Tensor]],
@@ -37,7 +45,7 @@ def one_sum(
     *,
     summing: Collecting | None = None,
     send_back: bool = False,
-) -> Iterator[Record]:
+) -> Iterator[SumRecord]:
     """Each owner sends one sum over its samples; the server solves for its linear layer.
 
     1. every owner sends `sums_of` its samples, divided by the mean number of samples of an owner

@@ -12,10 +12,16 @@ from torch import Tensor
 
 from fltoolkit.channel import Channel
 from fltoolkit.data.batches import Batches
-from fltoolkit.history import CHECKED, Record, checked_at_call
+from fltoolkit.history import CHECKED, StepRecord, checked_at_call
 from fltoolkit.party import Party
 
 Samples = tuple[Tensor, Tensor]
+
+
+class PooledRecord(StepRecord):
+    """What `pool` yields."""
+
+    num_samples: int
 
 
 @checked_at_call
@@ -29,7 +35,7 @@ def pool(
     seed: int,
     steps_per_round: int | None = None,
     send_back: bool = False,
-) -> Iterator[Record]:
+) -> Iterator[PooledRecord]:
     """Send all samples to one party, and train there: the baseline of every other protocol.
 
     1. every owner sends its samples and their labels to the receiver, once
@@ -77,8 +83,8 @@ def pool(
         if send_back and round_ == rounds - 1:
             for name in owners:
                 channel.send(receiver.name, name, "model", receiver.weights())
-        record: Record = {"step": (round_ + 1) * per_round, "loss": losses / per_round}
-        yield {**record, "num_samples": len(y), **totals()}
+        step, loss = (round_ + 1) * per_round, losses / per_round
+        yield {"step": step, "loss": loss, "num_samples": len(y), **totals()}
 
 
 def by_class(y: Tensor) -> Tensor:

@@ -111,7 +111,7 @@ def split_async(task: Task, channel: Channel) -> Trained:
     cache = ActivationCache(len(task.data.y_train), seed=task.seed)
     how: dict[str, Any] = {"gate": task.gate, "upload": upload, "bookmark": Bookmark(cache)}
     if others:
-        records = train_async_relay(
+        records: Any = train_async_relay(
             [newest, *others], server, task.batches, channel, num_rounds=task.rounds, **how
         )
     else:

@@ -1,11 +1,27 @@
 import json
 import math
+from functools import partial
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from fltoolkit import SGD, Batches, Channel, Local, LossGate, Party, Server
+from fltoolkit.federated import fedavg, interval_averaging, mean_of_senders
 from fltoolkit.history import CHECKED, History, checked_at_call, evaluated
+from fltoolkit.split import (
+    train_async,
+    train_async_relay,
+    train_relay,
+    train_split,
+    train_splitfed,
+    train_uploading,
+    train_vertical,
+)
+from fltoolkit_research.federated import ddp, diloco, one_sum
+from fltoolkit_research.pooled import pool
 
 ROWS = [
     {"step": 1, "loss": 2.0, "client": "alice"},
@@ -132,3 +148,43 @@ def test_no_step_is_taken_at_the_call():
     records.close()
     assert taken == [0]
     assert protocol.__doc__ == "What it does."
+
+
+def part(name, **how):
+    module = nn.Sequential(nn.Linear(2, 2), nn.LogSoftmax(dim=1))
+    return Party(name, module, SGD(module.parameters(), lr=0.1), **how)
+
+
+X, Y = torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)
+ANN, BEA = "ann", "bea"
+DATA, TWO = Batches(X, Y, 2, seed=0), {ANN: (X, Y), BEA: (X, Y)}
+GATE = partial(LossGate, 0.5)
+ONCE = {"local": Local(batch_size=2, lr=0.1, steps=1)}
+SENDERS = Server(mean=mean_of_senders)
+PROTOCOLS = {
+    train_split: lambda bob: ([part(ANN), bob], DATA.epochs(1)),
+    train_vertical: lambda bob: ([part(ANN)], bob, [((X,), Y)]),
+    train_relay: lambda bob: ([part(ANN), part(BEA)], bob, [DATA, DATA], {"num_rounds": 2}),
+    train_splitfed: lambda bob: ([part(ANN)], bob, [DATA], {"num_rounds": 2, "version": 1}),
+    train_async: lambda bob: (part(ANN), bob, DATA, {"gate": GATE(), "num_epochs": 2}),
+    train_async_relay: lambda bob: ([part(ANN)], bob, [DATA], {"gate": GATE(), "num_rounds": 2}),
+    train_uploading: lambda bob: (part(ANN), bob, DATA.epochs(1), {"gate": GATE(every=1)}),
+    fedavg: lambda bob: (bob.module, TWO, {"rounds": 2, "cohort": 2, **ONCE, "server": SENDERS}),
+    interval_averaging: lambda bob: (bob.module, TWO, {"num_averages": 2, **ONCE}),
+    ddp: lambda bob: (bob.module, TWO, {"steps": 2, **ONCE}),
+    diloco: lambda bob: (bob.module, TWO, {"rounds": 2, **ONCE}),
+    one_sum: lambda bob: (TWO, nn.Identity(), bob),
+    pool: lambda bob: (TWO, bob, {"rounds": 1, "batch_size": 2, "seed": 0}),
+}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.__name__)
+def test_records_hold_what_their_type_says(protocol):
+    *args, how = PROTOCOLS[protocol](part("bob", loss_fn=nn.NLLLoss()))
+    args, how = (args, how) if isinstance(how, dict) else ([*args, how], {})
+    (kind,) = get_args(get_type_hints(protocol)["return"])
+    records = list(protocol(*args, channel=Channel(), **how))
+    assert records
+    for record in records:
+        assert kind.__required_keys__ <= record.keys() <= get_type_hints(kind).keys()
+        assert all(isinstance(record[key], get_type_hints(kind)[key]) for key in record)
