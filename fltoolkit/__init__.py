@@ -34,7 +34,6 @@ megabyte cup) and `fltoolkit_course` (questions, labs and panels of the notebook
 
 import sys
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -50,24 +49,39 @@ def __getattr__(name: str) -> Any:
     """A name of ``__init__.pyi``, or a file or room of the package: imported now, and kept."""
     if name in __all__:
         return _name(name)
-    if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
-        return import_module(f"{__name__}.{name}")
-    words = "docs/coming_from.md has the words of PyTorch, TFF, SecretFlow, coMind, PySyft, Flower"
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}: {words}", name=name)
+    words = f"module {__name__!r} has no attribute {name!r}"
+    try:
+        if not name.startswith("_"):
+            return import_module(f"{__name__}.{name}")
+    except ModuleNotFoundError as error:
+        if error.name:  # of what a file imports; `_elsewhere` gives none
+            raise
+        words += f": {error}"
+    raise AttributeError(words, name=name)
 
 
-def _moved(name: str, path: object = None, target: object = None) -> None:
-    """Raise an error that names the file's place now, if it is in a package beside this one."""
+def _elsewhere(name: str, path: object = None, target: object = None) -> None:
+    """Raise an error that says where a name is that is not in this package, or not in its room."""
     package, *old = name.split(".")
-    if package != __name__ or not old:
+    here = Path(__file__).parent
+    if package != __name__ or not old or old[-1].startswith("_") or _exists(here.joinpath(*old)):
         return
-    for beside in sorted(Path(__file__).parents[1].glob(f"{__name__}_*")):
+    for beside in sorted(here.parent.glob(f"{__name__}_*")):
         called = {"grading": "assignments", "contest": "cup"}.get(kind := beside.name[10:], kind)
         new = old[1:] if old[0] == called else old
-        file = beside.joinpath(*new)
-        if file.with_suffix(".py").exists() or file.is_dir():
+        if _exists(beside.joinpath(*new)):
             place = ".".join([beside.name, *new])
             raise ModuleNotFoundError(f"{name} is {place} now. docs/moved.md lists what moved")
+    for door in sorted(here.parent.glob(f"{__name__}*/**/__init__.pyi")):
+        if f" as {old[-1]}\n" in door.read_text(encoding="utf-8"):
+            room = ".".join(door.parent.relative_to(here.parent).parts)
+            raise ModuleNotFoundError(f"{name} is in another room: from {room} import {old[-1]}")
+    words = "docs/coming_from.md has the words of PyTorch, TFF, SecretFlow, coMind, PySyft, Flower"
+    raise ModuleNotFoundError(f"there is no {name}. {words}")
 
 
-sys.meta_path.append(SimpleNamespace(find_spec=_moved))  # asked when nobody else finds a module
+def _exists(file: Path) -> bool:
+    return file.with_suffix(".py").exists() or file.is_dir()
+
+
+sys.meta_path.append(SimpleNamespace(find_spec=_elsewhere))  # asked when nobody else finds a module
