@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from fltoolkit.codecs.base import Codec
-from fltoolkit.history import Totals
+from fltoolkit.history import Totals, naming_its_words
 from fltoolkit.links import KINDS, CodecOf, Ends, Link, Links, Once, check_kind, check_whole
 from fltoolkit.party import TrainingWarning
 from fltoolkit.trees import Tree, dense_nbytes
@@ -53,6 +53,7 @@ class Delivery(NamedTuple):
     message: bytes  # from which it was decoded; empty if no message came into this process
 
 
+@naming_its_words
 class Channel:
     """Carries trees between parties as real bytes and counts every one of them.
 

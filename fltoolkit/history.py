@@ -22,6 +22,7 @@ not ``record["bytes"]``. A record with more keys is a new one: ``{**record, "lr"
 
 P = ParamSpec("P")
 R = TypeVar("R", bound=Record)
+K = TypeVar("K")
 
 
 class Totals(TypedDict):
@@ -121,17 +122,39 @@ def checked_at_call(protocol: Callable[P, Iterator[R]]) -> Callable[P, Iterator[
 
     @functools.wraps(protocol)
     def checked(*args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
-        try:
-            inspect.signature(protocol).bind(*args, **kwargs)
-        except TypeError as error:
-            takes = ", ".join(inspect.signature(protocol).parameters)
-            raise TypeError(f"{protocol.__name__}: {error}. It takes {takes}") from None
+        given = _by_name(protocol, args, kwargs)
+        if "channel" in given and not hasattr(given["channel"], "send"):
+            raise TypeError(f"channel={given['channel']!r}: give Channel(), or one with codecs")
         records = protocol(*args, **kwargs)
         if next(records) != CHECKED:
             raise TypeError(f"{protocol.__name__} has no `yield CHECKED` after its checks")
         return records
 
     return checked
+
+
+def naming_its_words(kind: type[K]) -> type[K]:
+    """Decorate a class so that it answers a word that it does not know with those that it takes."""
+    init = kind.__init__
+
+    @functools.wraps(init)
+    def checked(self: K, *args: Any, **kwargs: Any) -> None:
+        _by_name(kind, args, kwargs)
+        init(self, *args, **kwargs)
+
+    kind.__init__ = checked  # type: ignore[method-assign, assignment]
+    return kind
+
+
+def _by_name(called: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
+    """The arguments of a call by their names."""
+    signature = inspect.signature(called)
+    try:
+        return signature.bind(*args, **kwargs).arguments
+    except TypeError as error:
+        takes = ", ".join(signature.parameters)
+        words = f"{called.__name__}: {error}. It takes {takes}"
+        raise TypeError(f"{words}. docs/coming_from.md has words of other systems") from None
 
 
 def to_come(name: str, count: int | range) -> range:

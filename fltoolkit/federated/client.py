@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from fltoolkit.arrays import rows_of
+from fltoolkit.history import naming_its_words
 from fltoolkit.party import (
     SGD,
     LossFn,
@@ -38,6 +39,7 @@ Data = tuple[Any, Any]
 """One client's samples and their labels, ``(x, y)``; a torch `Dataset` stands as both."""
 
 
+@naming_its_words
 @dataclass(frozen=True)
 class Local:
     """Settings: what each client does with the model it was sent.
@@ -342,6 +344,11 @@ def make_optimizer(
         return SGD(params, lr=local.lr or 0.0)
     optimizer = local.optimizer(params)
     check_no_closure("Local(optimizer=...)", optimizer)
+    if hasattr(optimizer, "eval"):
+        raise TypeError(
+            f"Local(optimizer=...): {type(optimizer).__name__} is used by train() and eval(), as a "
+            "schedule-free one, and here nobody calls these. Use AdamW or another without them"
+        )
     if state is not None:
         optimizer.load_state_dict(copy.deepcopy(state))  # torch would move the tensors given here
     return optimizer
@@ -356,6 +363,9 @@ def check_settings(
             f"local={local!r}: give what a client does as one value, "
             "Local(batch_size=10, lr=0.1, epochs=1)"
         )
+    if not isinstance(module, nn.Module):
+        kind = type(module).__name__
+        raise TypeError(f"the model is a {kind}: give one module that is made, such as Net()")
     if not any(param.requires_grad for param in module.parameters()):
         raise ValueError("the module has no parameter that learns (requires_grad=True)")
     for name, entry in module.state_dict().items():

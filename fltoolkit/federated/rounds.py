@@ -197,6 +197,7 @@ def draw_cohort(clients: Sequence[str], size: int, seed: int, round_: int) -> li
     return [clients[k] for k in order[:size]]
 
 
+@checked_at_call
 def interval_averaging(
     model: nn.Module,
     replicas: Clients | Fleet,
@@ -225,7 +226,9 @@ def interval_averaging(
             f"local.epochs={local.epochs}: an interval is a number of steps, Local(steps=...)"
         )
     how: dict[str, Any] = {"local": local, "server": server, "seed": seed}
-    return fedavg(model, replicas, channel, rounds=num_averages, cohort=len(replicas), **how)
+    records = fedavg(model, replicas, channel, rounds=num_averages, cohort=len(replicas), **how)
+    yield CHECKED
+    yield from records
 
 
 # ---------------------------------------------------------------------------- steps of a round

@@ -33,8 +33,8 @@ def as_clients(clients: Any, server: str) -> Clients:
     """
     if not isinstance(clients, Mapping):
         raise TypeError(
-            f"clients is a {type(clients).__name__}: give a dict of names to (x, y), for example "
-            '{f"client_{k}": (x[p], y[p]) for k, p in enumerate(parts)}'
+            f"clients is a {type(clients).__name__}: give a dict of names to (x, y) or to a torch "
+            'Dataset, for example {f"client_{k}": part for k, part in enumerate(parts)}'
         )
     if not clients:
         raise ValueError("clients is empty: give at least one client")

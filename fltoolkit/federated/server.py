@@ -14,7 +14,7 @@ from fltoolkit.codecs.base import Codec
 from fltoolkit.federated.client import check_function
 from fltoolkit.federated.clock import Arrivals, Backlog
 from fltoolkit.federated.means import Mean, mean_of_all
-from fltoolkit.history import Record
+from fltoolkit.history import Record, naming_its_words
 from fltoolkit.party import Party
 from fltoolkit.trees import Tree, is_finite, plus_difference
 
@@ -29,6 +29,7 @@ which `load_run` will warn).
 """
 
 
+@naming_its_words
 @dataclass(frozen=True, kw_only=True)
 class Server:
     """Settings: what the server does in each round of `fedavg`; `Local` has those of a client.

@@ -98,8 +98,8 @@ def train_split(
     >>> [record["nbytes_up"] for record in train_split([alice, bob], batches, Channel())]
     [59, 118]
     """
-    _check_chain(parties, labels_from)
     check_parties(parties)
+    _check_chain(parties, labels_from)
     yield CHECKED
 
     totals = channel.begin({parties[0].name}, [party.module for party in parties])
@@ -123,6 +123,9 @@ def check_parties(parties: Sequence[Party]) -> None:
     """
     owners: dict[int, str] = {}
     for party in parties:
+        if not isinstance(party, Party):
+            kind = type(party).__name__
+            raise TypeError(f"a {kind} is no party: say Party(name, module, optimizer) of each")
         party.check()
         for name, param in party.module.named_parameters():
             if (owner := owners.setdefault(id(param), party.name)) != party.name:

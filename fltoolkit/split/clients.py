@@ -179,10 +179,10 @@ def check_clients(alices: Sequence[Party], bob: Party, batches: Sequence[Counted
     """Raise ValueError or TypeError for clients and data that do not fit together."""
     if not alices or len(alices) != len(batches):
         raise ValueError(f"{len(alices)} clients and {len(batches)} sets of batches: need one each")
+    check_parties([*alices, bob])
     names = [party.name for party in (*alices, bob)]
     if len(set(names)) != len(names):
         raise ValueError(f"two of {names} share one name: the ledger could not tell them apart")
-    check_parties([*alices, bob])
     for alice, data in zip(alices, batches, strict=True):
         if not isinstance(data, Counted):
             raise TypeError(

@@ -12,6 +12,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from fltoolkit.history import naming_its_words
+
 
 class State(str, Enum):
     """What is sent over the cut in a period: the states of Chen et al. 2021, arXiv 2107.09786.
@@ -147,6 +149,7 @@ class Decay:
         return self.factor**check
 
 
+@naming_its_words
 @dataclass
 class LossGate(CountingGate):
     """Let the client send when the loss has changed: the rule of loss-based asynchronous training.

@@ -35,7 +35,7 @@ def test_a_wrong_word_is_answered_with_the_words_that_a_protocol_takes():
     def protocol(rounds, *, seed=0):
         yield CHECKED
 
-    with pytest.raises(TypeError, match=r"protocol: .* 'rounds'\. It takes rounds, seed$"):
+    with pytest.raises(TypeError, match=r"protocol: .* 'rounds'\. It takes rounds, seed\. docs"):
         protocol(num_rounds=3)
 
 
