@@ -14,7 +14,6 @@ import inspect
 import re
 import textwrap
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, get_origin
@@ -24,6 +23,7 @@ from sphinx.pycode import ModuleAnalyzer
 from sphinx.roles import XRefRole
 from sphinx.util.docutils import SphinxDirective
 
+ROOT = Path(__file__).parents[1]
 PACKAGES = ["", "_research", "_engines", "_grading", "_contest", "_course"]  # in reading order
 
 
@@ -53,8 +53,7 @@ def pages() -> list[str]:
 
 def is_room(name: str) -> bool:
     """Whether this module is a folder with files."""
-    spec = find_spec(name)
-    return bool(spec and spec.submodule_search_locations)
+    return Path(ROOT, *name.split("."), "__init__.py").exists()
 
 
 def is_class(value: object) -> bool:
@@ -65,8 +64,8 @@ def is_class(value: object) -> bool:
 def modules_of(page: str) -> list[ModuleType]:
     """The public modules of a page, in reading order."""
     found = [f"{page}.{name}" for name in listed(importlib.import_module(page).__doc__)]
-    files = [name for name in found if find_spec(name)]  # other lines are examples
-    return [importlib.import_module(name) for name in files if not is_room(name)]
+    files = [n for n in found if Path(ROOT, *n.split(".")).with_suffix(".py").exists()]
+    return [importlib.import_module(name) for name in files]  # other lines are examples
 
 
 @cache

@@ -129,9 +129,7 @@ def load_run(folder: str | os.PathLike[str], parties: Sequence[Saveable], channe
     """
     saved = _saved(Path(folder))
     if not saved:
-        raise FileNotFoundError(
-            f"{folder} holds no saved run: save_run makes one, has_run asks for it"
-        )
+        raise FileNotFoundError(f"{folder} holds no saved run: save_run makes one, has_run asks")
     files = _files(parties)
     found = sorted(path.name for path in saved[-1].glob("*-*.state"))
     if found != sorted(files):

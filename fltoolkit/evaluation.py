@@ -128,9 +128,7 @@ def evaluate(
     else:
         parties = [parties] if isinstance(parties, Party) else parties
         if (loss_fn := parties[-1].loss_fn) is None:
-            raise ValueError(
-                f"party {parties[-1].name!r} comes last and has no loss_fn: give it one"
-            )
+            raise ValueError(f"party {parties[-1].name!r} is last and has no loss_fn: give it one")
     loss = weight = total = 0.0
     count = 0
     kept: list[tuple[Tensor, Tensor]] = []  # for what needs all outputs at once

@@ -198,9 +198,7 @@ class Links:
             if not isinstance(name, str):
                 raise TypeError(f"{name!r}: give the name of the sender or receiver, party.name")
         if link.sender == link.receiver:
-            raise ValueError(
-                f"{link.sender!r} sends {link.kind} to itself: a message needs two parties"
-            )
+            raise ValueError(f"{link.sender!r} sends {link.kind} to itself: give two parties")
         # without a codec, messages are the plain frames that `wire.pack` makes: Identity
         codec = self.codecs.get(link.kind) or self._chosen.get(link) or Identity()
         ends = self.ends[link] = Ends(copy.deepcopy(codec), copy.deepcopy(codec))

@@ -152,9 +152,7 @@ def check_num_values(num_values: int) -> None:
     fltoolkit.wire.WireError: the message would become 1000 values, at most 999 may be
     """
     if num_values > _limit.get():
-        raise WireError(
-            f"the message would become {num_values} values, at most {_limit.get()} may be"
-        )
+        raise WireError(f"the message becomes {num_values} values, at most {_limit.get()} may be")
 
 
 _bound: ContextVar[tuple[int, str]] = ContextVar("bound", default=(0, ""))
@@ -198,9 +196,7 @@ def pack(tree: Tree) -> bytes:
     'f1 05 01 68 20 01 02 00 00 80 3f 00 00 00 40 a0 e1 57 d8'
     """
     if len(tree) > MAX_ENTRIES:
-        raise ValueError(
-            f"a tree of {len(tree)} entries: a message holds at most {MAX_ENTRIES}, so send several"
-        )
+        raise ValueError(f"{len(tree)} entries in a message, at most {MAX_ENTRIES}: send several")
     parts = _frame(tree)
     parts.append(_checksum(_chained(parts, _bound.get()[0])))
     return b"".join(parts)
@@ -417,9 +413,7 @@ class Reader:
         kind = self.byte(f"the dtype of {name!r}")
         dims, code = kind >> 4, kind & 0x0F
         if code >= len(DTYPES):
-            raise self.error(
-                f"expected a dtype code below {len(DTYPES)} for {name!r}, found {code}"
-            )
+            raise self.error(f"expected dtype code below {len(DTYPES)} for {name!r}, found {code}")
         what = f"a dimension of {name!r}"
         shape = tuple([self.number(what) for _ in range(dims)])
         if math.prod(max(length, 1) for length in shape) >= 2**56:

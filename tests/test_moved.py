@@ -81,7 +81,7 @@ TRIES = [  # as somebody who knows another system would write, and what the answ
         "It takes model, replicas, channel, num_averages",
     ),
     ("fedavg(net, data, None, **how)", r"^channel=None: give Channel\(\), or one with codecs"),
-    ("fedavg(lambda: net, data, Channel(), **how)", "model is a function: give one module"),
+    ("fedavg(lambda: net, data, Channel(), **how)", "model is a function: give a made one"),
     ("fedavg(net, [*data], Channel(), **how)", "clients is a list: give a dict of names"),
     ("train_split([net, net], [], Channel())", r"a Linear is no party: say Party\(name, module"),
     ("train_async([ann], ann, rows, Channel(), gate=LossGate(1), num_epochs=1)", "a list is no pa"),

@@ -77,9 +77,7 @@ class Pipeline(Codec):
     def __init__(self, *stages: Stage):
         for stage in stages:
             if not isinstance(stage, Stage):
-                raise TypeError(
-                    f"{stage!r} is no stage; give objects, such as Quantize(8), TopK(0.1)"
-                )
+                raise TypeError(f"{stage!r} is no stage; give objects: Quantize(8), TopK(0.1)")
         for stage, after in itertools.pairwise(stages):
             if isinstance(stage, Coder):
                 raise ValueError(f"{stage!r} turns symbols into bytes: it must come last")

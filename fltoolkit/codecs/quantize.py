@@ -311,6 +311,4 @@ class Quantize(RandomQuantizer):
 def expect(info: Array, shape: tuple[int, ...], low: float = -np.inf) -> None:
     """Raise WireError if received side information has another shape or values below ``low``."""
     if info.shape != shape or (info < low).any():
-        raise WireError(
-            f"expected side information of shape {shape}, {low} or more, found {info.shape}"
-        )
+        raise WireError(f"expected side information {shape}, {low} or more, found {info.shape}")

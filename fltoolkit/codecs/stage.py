@@ -297,9 +297,7 @@ def take_symbols(parts: Parts, name: str, num_levels: int) -> Tensor:
         raise WireError(f"entry {name!r}: expected symbols of {num_levels} levels")
     values = part.values
     if not values.numel() or not 0 <= int(values.min()) <= int(values.max()) < num_levels:
-        raise WireError(
-            f"entry {name!r}: expected symbols from 0 to {num_levels - 1}, at least one"
-        )
+        raise WireError(f"entry {name!r}: expected symbols from 0 to {num_levels - 1}, at least 1")
     return values
 
 

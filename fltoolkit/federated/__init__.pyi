@@ -7,7 +7,6 @@ from .clock import Clock as Clock
 from .clock import Constant as Constant
 from .clock import Drop as Drop
 from .clock import Even as Even
-from .clock import Hinge as Hinge
 from .clock import LogNormal as LogNormal
 from .clock import Polynomial as Polynomial
 from .clock import ReceivedUpdate as ReceivedUpdate

@@ -77,7 +77,7 @@ class Local:
     >>> Local(batch_size=10, lr=-1, epochs=1)
     Traceback (most recent call last):
     ...
-    ValueError: lr=-1: the learning rate must be above 0 and finite, e.g. 0.1
+    ValueError: lr=-1: the learning rate is above 0 and finite, e.g. 0.1
     """
 
     batch_size: int | None
@@ -106,17 +106,11 @@ class Local:
                 "plain SGD or optimizer=lambda params: torch.optim.AdamW(params, lr=1e-3)"
             )
         if self.lr is not None and not 0 < self.lr < math.inf:
-            raise ValueError(
-                f"lr={self.lr}: the learning rate must be above 0 and finite, e.g. 0.1"
-            )
+            raise ValueError(f"lr={self.lr}: the learning rate is above 0 and finite, e.g. 0.1")
         if self.clip_norm is not None and not 0 < self.clip_norm < math.inf:
-            raise ValueError(
-                f"clip_norm={self.clip_norm}: the longest gradient, above 0 and finite, or None"
-            )
+            raise ValueError(f"clip_norm={self.clip_norm}: a length above 0 and finite, or None")
         if not 0 <= self.prox < math.inf:
-            raise ValueError(
-                f"prox={self.prox}: must be finite and at least 0, which is plain FedAvg"
-            )
+            raise ValueError(f"prox={self.prox}: finite and at least 0, which is plain FedAvg")
         check_function("loss_fn", self.loss_fn)
         if self.schedule is not None:
             check_schedule(self.schedule)
@@ -327,9 +321,7 @@ def take_step(optimizer: torch.optim.Optimizer, params: Sequence[Tensor], local:
     count = optimizer.param_groups[0]  # its entries are saved with the optimizer's state
     num_steps = count.setdefault("num_steps", 0)
     if not 0 <= (factor := local.schedule(num_steps)) < math.inf:
-        raise ValueError(
-            f"schedule({num_steps})={factor}: the learning rate's factor, finite and at least 0"
-        )
+        raise ValueError(f"schedule({num_steps})={factor}: a factor is finite and at least 0")
     for group in optimizer.param_groups:
         group["lr"] = factor * group.setdefault("initial_lr", group["lr"])
     optimizer.step()
@@ -346,8 +338,7 @@ def make_optimizer(
     check_no_closure("Local(optimizer=...)", optimizer)
     if hasattr(optimizer, "eval"):
         raise TypeError(
-            f"Local(optimizer=...): {type(optimizer).__name__} is used by train() and eval(), as a "
-            "schedule-free one, and here nobody calls these. Use AdamW or another without them"
+            f"{type(optimizer).__name__} needs train() and eval(), which Local never does: use Adam"
         )
     if state is not None:
         optimizer.load_state_dict(copy.deepcopy(state))  # torch would move the tensors given here
@@ -364,8 +355,7 @@ def check_settings(
             "Local(batch_size=10, lr=0.1, epochs=1)"
         )
     if not isinstance(module, nn.Module):
-        kind = type(module).__name__
-        raise TypeError(f"the model is a {kind}: give one module that is made, such as Net()")
+        raise TypeError(f"the model is a {type(module).__name__}: give a made one, such as Net()")
     if not any(param.requires_grad for param in module.parameters()):
         raise ValueError("the module has no parameter that learns (requires_grad=True)")
     for name, entry in module.state_dict().items():

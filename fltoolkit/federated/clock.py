@@ -140,24 +140,6 @@ class Polynomial:
         return float((staleness + 1) ** -self.a)
 
 
-@dataclass(frozen=True)
-class Hinge:
-    """1 up to a staleness of b, then ``1 / (a (staleness - b) + 1)``.
-
-    Source: Xie et al. 2019, arXiv 1903.03934.
-
-    >>> [round(Hinge(a=10, b=4)(staleness), 3) for staleness in (0, 4, 5, 6)]
-    [1.0, 1.0, 0.091, 0.048]
-    """
-
-    a: float = 10.0  # larger = very late updates count less
-    b: int = 4
-
-    def __call__(self, staleness: int) -> float:
-        """The weight of an update so many rounds late."""
-        return 1 / (self.a * max(staleness - self.b, 0) + 1)
-
-
 # ------------------------------------------------------------------------------------- arrivals
 
 

@@ -222,9 +222,7 @@ def interval_averaging(
     [2, 2, 2]
     """
     if isinstance(local, Local) and local.steps is None:
-        raise ValueError(
-            f"local.epochs={local.epochs}: an interval is a number of steps, Local(steps=...)"
-        )
+        raise ValueError(f"local.epochs={local.epochs}: an interval has steps, Local(steps=...)")
     how: dict[str, Any] = {"local": local, "server": server, "seed": seed}
     records = fedavg(model, replicas, channel, rounds=num_averages, cohort=len(replicas), **how)
     yield CHECKED

@@ -286,9 +286,7 @@ class _Training:
         memories = [client.memory for client in self.clients]
         if not self.bookmark.num_steps:
             if self.gate.state is State.C:
-                raise ValueError(
-                    f"{self.gate!r} begins in state C, with an empty cache: make a fresh gate"
-                )
+                raise ValueError(f"{self.gate!r} begins in C with an empty cache: make a fresh one")
             memories[0].check_fresh()
         mirrors = [memory.mirror for memory in memories if memory.mirror is not None]
         names = [client.party.name for client in self.clients]

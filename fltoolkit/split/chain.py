@@ -124,8 +124,7 @@ def check_parties(parties: Sequence[Party]) -> None:
     owners: dict[int, str] = {}
     for party in parties:
         if not isinstance(party, Party):
-            kind = type(party).__name__
-            raise TypeError(f"a {kind} is no party: say Party(name, module, optimizer) of each")
+            raise TypeError(f"a {type(party).__name__} is no party: say Party(name, module, ...)")
         party.check()
         for name, param in party.module.named_parameters():
             if (owner := owners.setdefault(id(param), party.name)) != party.name:

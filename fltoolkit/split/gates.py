@@ -225,9 +225,7 @@ class Periodic(CountingGate):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not _is_count(self.period):
-            raise ValueError(
-                f"period={self.period}: a whole number of periods, 1 (always A) or more"
-            )
+            raise ValueError(f"period={self.period}: a count of periods, 1 (always A) or more")
 
     def _wakes(self, progress: Progress) -> bool:
         return self.checks % self.period == 0

@@ -56,9 +56,7 @@ class CutMemory(NamedTuple):
     def check_fresh(self) -> None:
         """Raise ValueError if the client's copy of the cache would differ from the start."""
         if self.mirror is not None and len(self.cache):
-            raise ValueError(
-                f"{self.upload} begins with an empty cache on both sides: make a fresh one"
-            )
+            raise ValueError(f"{self.upload} needs an empty cache on both sides: make a fresh one")
 
 
 def memories_of(
@@ -68,9 +66,7 @@ def memories_of(
     *firsts, total = accumulate(sizes, initial=0)
     cache = ActivationCache(total) if cache is None else cache  # an empty one is falsy
     if cache.num_samples != total:
-        raise ValueError(
-            f"the cache is made for {cache.num_samples:,} samples, the clients have {total:,}"
-        )
+        raise ValueError(f"the cache is for {cache.num_samples:,} samples, clients have {total:,}")
     mirrored = upload.delta or upload.moved > 0
     return [
         CutMemory(cache, ActivationCache(total) if mirrored else None, first, upload)

@@ -304,7 +304,7 @@ def test_what_is_no_bytes_is_a_type_error(what):
 def test_the_number_of_entries_is_limited():
     tree = {str(i): torch.zeros(0) for i in range(MAX_ENTRIES)}
     assert len(unpack(pack(tree))) == MAX_ENTRIES
-    with pytest.raises(ValueError, match=rf"{MAX_ENTRIES + 1} entries: .*at most {MAX_ENTRIES}"):
+    with pytest.raises(ValueError, match=f"{MAX_ENTRIES + 1} entries.* at most {MAX_ENTRIES}"):
         pack({**tree, "one more": torch.zeros(0)})
     layout = write_layout(tuple((str(i), torch.float32, (0,)) for i in range(100_000)))
     started = time.process_time()
@@ -316,7 +316,7 @@ def test_the_number_of_entries_is_limited():
 def test_at_most_holds_inside_and_the_smaller_one_wins():
     with at_most(10), at_most(20):
         check_num_values(10)
-        with pytest.raises(WireError, match="would become 11 values, at most 10 may be"):
+        with pytest.raises(WireError, match="becomes 11 values, at most 10 may be"):
             check_num_values(11)
     check_num_values(sys.maxsize)
     for wrong in (-1, 2.5, None):

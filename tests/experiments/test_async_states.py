@@ -50,5 +50,5 @@ def test_a_run_that_diverges_counts_as_what_it_is():
     printed = report([(setting, {0: good, 1: json.loads(json.dumps(bad, allow_nan=False))})])
     assert "| v | 2, 1 diverged | " in printed
     setting.gate.state = State.C  # another mistake is not taken for this one
-    with pytest.raises(ValueError, match="begins in state C"):
+    with pytest.raises(ValueError, match="begins in C with"):
         run(DIGITS, setting, 0)

@@ -92,7 +92,7 @@ VALUES = [
     (partial(Local, 4, lr=0.1), ValueError, "epochs=None and steps=None: give exactly one"),
     (partial(Local, 4, lr=0.1, epochs=0), ValueError, "epochs=0: must be at least 1"),
     (partial(Local, 4, lr=0.1, steps=0), ValueError, "steps=0: must be at least 1"),
-    (partial(Local, 4, lr=0.1, epochs=1, prox=-1.0), ValueError, "prox=-1.0: must be finite and"),
+    (partial(Local, 4, lr=0.1, epochs=1, prox=-1.0), ValueError, "prox=-1.0: finite and"),
     (partial(Local, 4, epochs=1), ValueError, "lr=None and optimizer=None: give exactly one"),
     (partial(Local, 4, **ADAM, schedule=partial(StepLR, step_size=1)), TypeError, "as in LambdaLR"),
     (partial(Local, 4, **ADAM, schedule=lambda step: None), TypeError, "gives None for step 0"),

@@ -150,16 +150,16 @@ def test_what_is_wrong_is_said_at_the_call():
     used = FreezeAfter(1)
     gate_trace([1.0] * 3, used)
     for settings, match in [
-        ({"gate": used}, "begins in state C"),
+        ({"gate": used}, "begins in C with an empty cache"),
         (
             {"gate": AlwaysA(), "bookmark": Bookmark(ActivationCache(299))},
-            "299 samples, the clients have 300",
+            "299 samples, clients have 300",
         ),
         ({"gate": AlwaysA(), "num_epochs": 0}, "num_epochs=0 leaves nothing"),
         ({"gate": Odd(every=0)}, "every=0: whole steps, 1 or more"),
         (
             {"gate": AlwaysA(), "upload": Upload(delta=True), "bookmark": Bookmark(filled(300))},
-            "begins with an empty cache",
+            "needs an empty cache",
         ),
     ]:
         with pytest.raises(ValueError, match=match):
