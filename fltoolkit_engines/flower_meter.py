@@ -10,7 +10,6 @@ from typing import Any
 from fltoolkit.channel import Channel
 from fltoolkit.codecs.base import Codec
 from fltoolkit.links import Link
-from fltoolkit.trees import Tree
 from fltoolkit_engines._framed import framed, unframed
 from fltoolkit_engines.flower import check_codecs
 
@@ -19,12 +18,13 @@ __all__ = ["MeteredGrid", "metered_mod"]
 
 def metered_mod(codecs: Mapping[str, Codec]) -> Callable[[Any, Any, Callable[..., Any]], Any]:
     """A mod for ``ClientApp(mods=[...])``. Codecs: as at the server, ``{}`` for float32."""
-    meter = MeteredGrid(None, codecs)
+    check_codecs(codecs)
+    channel = Channel(codecs)
 
     def mod(message: Any, context: Any, call_next: Callable[..., Any]) -> Any:
         node = f"node {message.metadata.dst_node_id}"
-        meter.carry(unframed, message, Link("server", node, "model"))
-        return meter.carry(framed, call_next(message, context), Link(node, "server", "model"))
+        _carry(unframed, channel, message, Link("server", node, "model"))
+        return _carry(framed, channel, call_next(message, context), Link(node, "server", "model"))
 
     return mod
 
@@ -44,17 +44,17 @@ class MeteredGrid:
         self.channel.step += 1
         for message in (messages := list(messages)):
             node = f"node {message.metadata.dst_node_id}"
-            self.carry(framed, message, Link("server", node, "model"))
+            _carry(framed, self.channel, message, Link("server", node, "model"))
         for reply in self.grid.send_and_receive(messages, **how):
             node = f"node {reply.metadata.src_node_id}"
-            yield self.carry(unframed, reply, Link(node, "server", "model"))
+            yield _carry(unframed, self.channel, reply, Link(node, "server", "model"))
 
-    def carry(self, change: Callable[[Channel, Link, Tree], Tree], message: Any, link: Link) -> Any:
-        """Change the arrays in a message; one that reports an error has none."""
-        if message.has_content():
-            content = message.content.copy()  # it may be shared between messages
-            for name, record in message.content.array_records.items():
-                tree = change(self.channel, link, record.to_torch_state_dict())
-                content[name] = type(record)(tree)
-            message.content = content
-        return message
+
+def _carry(change: Any, channel: Channel, message: Any, link: Link) -> Any:
+    """Change the arrays in a message; one that reports an error has none."""
+    if message.has_content():
+        content = message.content.copy()  # it may be shared between messages
+        for name, record in message.content.array_records.items():
+            content[name] = type(record)(change(channel, link, record.to_torch_state_dict()))
+        message.content = content
+    return message

@@ -5,10 +5,11 @@ import random
 import pytest
 import torch
 
+from fltoolkit import Channel
 from fltoolkit.codecs import Entropy, ErrorFeedback, Pipeline, Quantize
 from fltoolkit.links import Link
 from fltoolkit_engines._framed import unframed
-from fltoolkit_engines.flower_meter import MeteredGrid, metered_mod
+from fltoolkit_engines.flower_meter import MeteredGrid, _carry, metered_mod
 from fltoolkit_research.codecs import Difference
 
 flwr = pytest.importorskip("flwr", reason="Flower is not installed: pip install 'flwr>=1.21'")
@@ -83,4 +84,9 @@ def test_a_client_without_the_mod_is_named():
     message = FlowerMessage(RecordDict({"arrays": arrays}), 1000, "train")
     link = Link("node 1000", "server", "model")
     with pytest.raises(ValueError, match=r"node 1000 -> server, model: \['w'\] came unmetered"):
-        MeteredGrid(None, {}).carry(unframed, message, link)
+        _carry(unframed, Channel(), message, link)
+
+
+def test_the_mod_travels_to_the_processes_of_a_simulation():
+    cloudpickle = pytest.importorskip("ray.cloudpickle", reason="a part of flwr[simulation]")
+    assert callable(cloudpickle.loads(cloudpickle.dumps(metered_mod({}))))
