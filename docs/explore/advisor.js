@@ -1,4 +1,4 @@
-/* When does splitting pay? Bytes of three methods before any is run, and of the samples themselves, by the formulas of
+/* When does splitting pay? Bytes of four methods before any is run, and of the samples themselves, by the formulas of
    fltoolkit.cost. */
 "use strict";
 
@@ -8,13 +8,14 @@
     { key: "split", words: "split learning", look: "two", mark: "square" },
     { key: "federated", words: "federated averaging", look: "one", mark: "circle" },
     { key: "largeBatch", words: "large-batch SGD", look: "three", mark: "triangle" },
+    { key: "oneSum", words: "one sum of the columns", look: "four", mark: "diamond" },
   ];
   explore.legend(METHODS.map(({ mark, look, words }) => [[mark, look], words]));
   const whole = (list) => [...new Set(list.map((v) => Math.round(v)))];
 
   const told = (state, clients) => {
     const model = { parameters: state.parameters, parametersClient: Math.round(state.share * state.parameters), cutWidth: state.cut };
-    const setting = { samples: state.samples, clients, epochs: state.epochs, rounds: state.rounds, batchSize: 64 };
+    const setting = { samples: state.samples, clients, columns: state.columns, epochs: state.epochs, rounds: state.rounds, batchSize: 64 };
     return { ...explore.totals(model, setting), waits: explore.waits(setting) };
   };
 
@@ -27,15 +28,15 @@
     const fewest = rows.reduce((a, b) => (b.nbytes < a.nbytes ? b : a)), fastest = rows.reduce((a, b) => (b.seconds < a.seconds ? b : a));
     const data = state.samples * state.sample, times = (nbytes) => grouped(+(nbytes / data).toPrecision(3), nbytes < 9.995 * data ? 2 : 0);
     const opponent = fewest.nbytes > data
-      ? `Sending the compressed samples once takes ${bytes(data)}: the cheapest method here sends ${times(fewest.nbytes)} times that. Then the samples stay at home.`
-      : `Sending the compressed samples once takes ${bytes(data)}: the cheapest method here sends ${times(fewest.nbytes)} of that.`;
-    const crossover = advice.crossover === null ? "Split sends fewer bytes than federated for no number of clients."
-      : `Split sends fewer bytes than federated from ${grouped(advice.crossover)} clients on.`;
+      ? `Sending the compressed rows once takes ${bytes(data)}: the cheapest method here sends ${times(fewest.nbytes)} times that, and the rows stay at home.`
+      : `Sending the compressed rows once takes ${bytes(data)}: the cheapest method here sends ${times(fewest.nbytes)} of that.`;
+    const crossover = advice.crossover === null ? "Split sends fewer bytes than federated for no number of owners."
+      : `Split sends fewer bytes than federated from ${grouped(advice.crossover)} owners on.`;
     byId("said").textContent =
       `Fewest bytes: ${fewest.words}, ${bytes(fewest.nbytes)}. On this link ` +
       `${fastest === fewest ? "it is also done first" : `${fastest.words} is done first`}, after ${explore.seconds(fastest.seconds)}. ${crossover} ${opponent}`;
     byId("numbers").innerHTML = explore.table([
-      ["method", "bytes per client", "bytes in total", "waits", "seconds on the link", "times the data"],
+      ["method", "bytes per owner", "bytes in total", "waits", "seconds on the link", "times the data"],
       ...rows.map((r) => [r.words, bytes(r.nbytes / state.clients), bytes(r.nbytes), grouped(r.waits), explore.seconds(r.seconds), times(r.nbytes)]),
     ], rows.indexOf(fewest));
     byId("code").textContent =
@@ -55,8 +56,8 @@
       const all = [...lines, owned].flat().map(([, v]) => v).filter((v) => v > 0);
       const x = scale(1, 10000, box.left, box.right, true);
       const y = scale(0.5 * Math.min(...all), 2 * Math.max(...all), box.bottom, box.top, true, narrow ? 4 : 6);
-      const parts = [explore.axes(box, { scale: x, words: grouped, title: "number of clients (log)" },
-        explore.bytesAxis(y, "bytes that a client sends and receives"))];
+      const parts = [explore.axes(box, { scale: x, words: grouped, title: "number of owners (log)" },
+        explore.bytesAxis(y, "bytes that an owner sends and receives"))];
       const taken = [], wanted = [], here = x.at(state.clients);
       parts.push(`<path class="rule" d="M${here} ${box.top}V${box.bottom}"/>`);
       taken.push([here - 3, box.top, here + 3, box.bottom]);
@@ -69,7 +70,7 @@
       const line = owned.map(([k, v]) => [x.at(k), y.at(v)]);
       parts.push(`<path class="rule" d="${explore.path(line)}"/>`);
       const far = line[Math.floor(0.6 * (line.length - 1))];
-      wanted.push({ x: far[0], y: far[1], words: "the samples, sent once", also: line.filter((_, k) => k % 4 === 0), off: 8 });
+      wanted.push({ x: far[0], y: far[1], words: "the rows, sent once", also: line.filter((_, k) => k % 4 === 0), off: 8 });
       METHODS.forEach((m, i) => {
         const at = lines[i].map(([k, v]) => [x.at(k), y.at(v)]);
         parts.push(`<path class="line ${m.look}" d="${explore.path(at)}"/>`);
@@ -91,16 +92,17 @@
   };
 
   explore.page({
-    defaults: { clients: 100, parameters: 1e6, cut: 640, samples: 60000, sample: 136, share: 0.1, epochs: 10, rounds: 10, rate: 100, latency: 20 },
+    defaults: { clients: 100, parameters: 1e6, cut: 640, samples: 60000, columns: 784, sample: 136, share: 0.1, epochs: 10, rounds: 10, rate: 100, latency: 20 },
     stops: {
       clients: whole(stops(1, 10000, 30)), parameters: stops(1e4, 1e9, 12), cut: whole([...stops(1, 1e5, 12), 128, 640]).sort((a, b) => a - b),
-      samples: [...stops(1e3, 1e7, 12), 60000].sort((a, b) => a - b), sample: whole([...stops(1, 1e7, 12), 136]).sort((a, b) => a - b), share: Array.from({ length: 21 }, (_, k) => +(k / 20).toFixed(2)),
+      samples: [...stops(1e3, 1e7, 12), 60000].sort((a, b) => a - b), columns: whole([...stops(1, 1e4, 12), 784]).sort((a, b) => a - b),
+      sample: whole([...stops(1, 1e7, 12), 136]).sort((a, b) => a - b), share: Array.from({ length: 21 }, (_, k) => +(k / 20).toFixed(2)),
       epochs: whole(stops(1, 1000, 12)), rounds: whole(stops(1, 10000, 12)),
       rate: [...explore.RATES, 10000], latency: explore.LATENCIES,
     },
     words: {
       clients: (v) => grouped(v), parameters: (v) => grouped(v), cut: (v) => `${grouped(v)} values per sample`,
-      samples: (v) => grouped(v), sample: bytes, share: (v) => explore.percent(v, 0), epochs: (v) => grouped(v), rounds: (v) => grouped(v),
+      samples: (v) => grouped(v), columns: (v) => grouped(v), sample: bytes, share: (v) => explore.percent(v, 0), epochs: (v) => grouped(v), rounds: (v) => grouped(v),
       rate: (v) => `${v} Mbit/s`, latency: (v) => `${v} ms`,
     },
     repair: (state) => ({ clients: Math.min(state.clients, state.samples) }),

@@ -154,6 +154,9 @@ explore.splitBytes = (model, { samples, clients, epochs }) => {
 /* federated_nbytes: in every round each client gets and sends the model. */
 explore.federatedBytes = (model, { clients, rounds }) => 2 * 4 * model.parameters * clients * rounds;
 
+/* sums_of: products, sums and counts, of two classes; each owner sends them once. */
+explore.oneSumBytes = ({ columns, clients }) => 4 * clients * (columns * (columns + 1) / 2 + 2 * columns + 2);
+
 /* Large-batch SGD: the same at every step. */
 explore.largeBatchBytes = (model, { samples, clients, epochs, batchSize }) =>
   explore.federatedBytes(model, {
@@ -161,7 +164,7 @@ explore.largeBatchBytes = (model, { samples, clients, epochs, batchSize }) =>
     rounds: epochs * Math.ceil(samples / (clients * batchSize)),
   });
 
-/* Total bytes of the three methods, and crossover_clients: from how many clients on splitting sends
+/* Total bytes of all methods, and crossover_clients: from how many clients on splitting sends
    fewer than federating (null: never). From two clients on both are straight lines in the number of clients. */
 explore.totals = (model, setting) => {
   const excess = (clients) =>
@@ -181,6 +184,7 @@ explore.totals = (model, setting) => {
     largeBatch: explore.largeBatchBytes(model, setting),
     federated: explore.federatedBytes(model, setting),
     split: explore.splitBytes(model, setting),
+    oneSum: explore.oneSumBytes(setting),
     crossover,
   };
 };
@@ -194,6 +198,7 @@ explore.waits = ({ samples, clients, epochs, rounds, batchSize }) => {
   return {
     largeBatch: 2 * largeBatchSteps,
     federated: 2 * rounds,
+    oneSum: 1,
     split: 3 * steps + (clients > 1 ? clients * epochs - 1 : 0),
   };
 };

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from explore.conftest import Call
+from torch import nn
 
 from fltoolkit import SGD, Batches, Channel, History, Party, load
 from fltoolkit.codecs import ErrorFeedback, Identity, Pipeline, Quantize, TopK
@@ -17,7 +18,7 @@ from fltoolkit.federated import Local, fedavg
 from fltoolkit.models import splitnn_mlp
 from fltoolkit.split import LossGate, train_async, train_split
 from fltoolkit.testing import TREES
-from fltoolkit.trees import Tree
+from fltoolkit.trees import Tree, dense_nbytes
 from fltoolkit.units import amount
 from fltoolkit_research import (
     Experiment,
@@ -28,6 +29,7 @@ from fltoolkit_research import (
     seconds_on,
     value_within,
 )
+from fltoolkit_research.federated.sums import sums_of
 from fltoolkit_research.intervals import interval
 
 pytestmark = pytest.mark.browser
@@ -46,9 +48,10 @@ def test_the_advice_is_that_of_python(call: Call) -> None:
     ):
         model = {"parameters": n, "parametersClient": below, "cutWidth": cut}
         setting = {"samples": samples, "clients": clients, "epochs": epochs, "rounds": rounds}
+        sums = sums_of(nn.Identity(), torch.ones(3, cut), torch.tensor([0, 1, 1]), 2)
         found = call(
             "(explore, [model, setting]) => explore.totals(model, setting)",
-            [model, {**setting, "batchSize": batch}],
+            [model, {**setting, "columns": cut, "batchSize": batch}],
         )
         cost, run_of = ModelCost(n, below, 4 * n, 4 * below, cut, 0, 0), {"num_clients": clients}
         passes = {"num_samples": samples, "epochs": epochs}
@@ -58,6 +61,7 @@ def test_the_advice_is_that_of_python(call: Call) -> None:
             "federated": federated_nbytes(cost, **run_of, rounds=rounds),
             "split": split_nbytes(cost, **run_of, **passes),
             "crossover": crossover_clients(cost, **passes, rounds=rounds),
+            "oneSum": clients * dense_nbytes(sums),
         }
 
 

@@ -159,7 +159,7 @@ def test_the_advisor_shows_what_python_says(open_page: Open) -> None:
     assert [row[2] for row in shown[:2]] == [
         amount("nbytes", told[method]) for method in ("split", "federated")
     ]
-    assert f"from {told['crossover']:,} clients on" in tab.inner_text("#said")
+    assert f"from {told['crossover']:,} owners on" in tab.inner_text("#said")
     for row, method in zip(shown, ("split", "federated"), strict=False):
         record = {"nbytes": told[method], "num_waits": int(row[3].replace(",", ""))}
         seconds = seconds_on(record, rate=100e6 / 8, latency=0.02)  # as the sliders begin
