@@ -1,16 +1,23 @@
-"""Bytes that the hook of DistributedDataParallel counts, beside those that the kernel sent.
+"""Bytes that the meters count, beside those that the kernel sent.
 
-    python -m benchmarks.socket_bytes    # Linux, some seconds
+    python -m benchmarks.socket_bytes                          # DistributedDataParallel; seconds
+    .venv-flower/bin/python -m benchmarks.socket_bytes flower  # ten minutes
+    .venv-nvflare/bin/python -m benchmarks.socket_bytes nvflare  # five minutes
 
-Two processes train a network in a network namespace of their own, where no other program sends:
-the counter of its loopback interface (/proc/net/dev) is what really crossed, TCP and IP headers
-included. The difference between a long and a short run is divided by its steps, so that the start
-of the process group does not count.
+Linux. All processes are in a network namespace of their own, where no other program sends: the
+counter of its loopback interface (/proc/net/dev) is what really crossed, TCP and IP headers
+included. Flower's SuperNodes are in a namespace of their own, because its programs also talk to
+each other within a machine: there the counter is that of a cable between both. The difference
+between a long and a short run is divided by its steps or messages, so that the start does not
+count.
 """
 
+import re
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -22,7 +29,10 @@ from fltoolkit import Channel
 from fltoolkit.codecs import Codec, Entropy, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit_engines.ddp_hook import metered
 
+EXAMPLES = Path(__file__).parents[1] / "examples"
 SIZE, SHORT, LONG = 2, 20, 120
+ROUNDS = 2, 8  # of Flower and NVFlare
+WIDE = 2120  # a hidden layer with which the examples have 159,010 parameters; theirs has 32
 CODECS: dict[str, dict[str, Codec]] = {
     "float32": {},
     "8 bits": {"update": Pipeline(Quantize(8), Entropy())},
@@ -30,12 +40,34 @@ CODECS: dict[str, dict[str, Codec]] = {
         "update": ErrorFeedback(Pipeline(TopK(0.01), Quantize(8), Entropy()))
     },
 }
+PYPROJECT = """[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+[project]
+name = "metered"
+version = "1.0.0"
+license = "Apache-2.0"
+[tool.flwr.app]
+publisher = "fltoolkit"
+[tool.flwr.app.components]
+serverapp = "app:server"
+clientapp = "app:client"
+"""
+Counts = tuple[int, int, int]  # messages, their bytes, and those that crossed
 
 
-def sent() -> int:
-    """Bytes that the loopback interface of this namespace has sent."""
+def crossed(interface: str = "lo") -> int:
+    """Bytes that the loopback interface has sent, or a cable in both directions."""
     lines = Path("/proc/net/dev").read_text().splitlines()
-    return int(next(line for line in lines if line.strip().startswith("lo:")).split()[9])
+    fields = next(line for line in lines if line.strip().startswith(f"{interface}:")).split()
+    return int(fields[9]) + (int(fields[1]) if interface != "lo" else 0)
+
+
+def show(name: str, short: Counts, long: Counts) -> None:
+    """A row of the table."""
+    number, ours, real = (after - before for before, after in zip(short, long, strict=True))
+    more = f"{(real - ours) / number:,.0f} ({100 * (real / ours - 1):.1f} %)"
+    print(f"| {name} | {ours / number:,.0f} | {real / number:,.0f} | {more} |", flush=True)
 
 
 def train(rank: int, where: str) -> None:
@@ -50,7 +82,7 @@ def train(rank: int, where: str) -> None:
             model, channel = DistributedDataParallel(network), Channel(codecs)
             model.register_comm_hook(None, metered(channel))
             dist.barrier()
-            before = sent()
+            before = crossed()
             for _ in range(steps):
                 loss = nn.functional.cross_entropy(
                     model(torch.randn(32, 784)), torch.arange(32) % 10
@@ -58,30 +90,92 @@ def train(rank: int, where: str) -> None:
                 model.zero_grad()
                 loss.backward()
             dist.barrier()
-            counted.append((channel.nbytes(), sent() - before))
-        (short, short_real), (long, long_real) = counted
-        ours, real = (long - short) / (LONG - SHORT), (long_real - short_real) / (LONG - SHORT)
+            counted.append((steps, channel.nbytes(), crossed() - before))
         if not rank:
-            more = f"{real - ours:,.0f} ({100 * (real / ours - 1):.1f} %)"
-            print(f"| {name} | {ours:,.0f} | {real:,.0f} | {more} |", flush=True)
+            show(name, *counted)
+
+
+def ddp(folder: Path) -> None:
+    """Two processes of torch."""
+    print("| gradients of 159,010 values | counted a step | sent a step | more |")
+    print("|---|---|---|---|", flush=True)
+    torch.multiprocessing.spawn(train, (f"file://{folder}/meet",), nprocs=SIZE)
+
+
+def apps(app: str, run: Callable[[Path, str], tuple[int, int]], line: str) -> None:
+    """Rows of the example ``app``, which ``run`` runs in a folder, over an interface."""
+    print(f"| {app}: values | counted a message | sent a message | more |\n|---|---|---|---|")
+    for hidden, bits in ((WIDE, ""), (WIDE, "8"), (32, "8")):
+        counted = []
+        for rounds in ROUNDS:
+            with tempfile.TemporaryDirectory() as folder:
+                for file in (EXAMPLES / app).glob("*.py"):
+                    text = file.read_text().replace("num_rounds=5", f"num_rounds={rounds}")
+                    text = text.replace("(64, 32)", f"(64, {hidden})").replace(
+                        "(32,", f"({hidden},"
+                    )
+                    text = text.replace("NUM_NODES = 3", "NUM_NODES = 2")
+                    text = text if bits else re.sub(r"(?m)^CODECS = .*", "CODECS = {}", text)
+                    (Path(folder) / file.name).write_text(text)
+                before = crossed(line)
+                counted.append((*run(Path(folder), bits), crossed(line) - before))
+        show(f"{75 * hidden + 10:,}, {f'{bits} bits' if bits else 'float32'}", *counted)
+
+
+def nvflare(folder: Path) -> None:
+    """NVFlare's simulator: a server and three sites."""
+
+    def run(app: Path, bits: str) -> tuple[int, int]:
+        command = [sys.executable, "job.py", *bits]
+        said = subprocess.run(command, cwd=app, check=True, capture_output=True, text=True).stdout
+        sent = set(re.findall(r"fltoolkit: (\S+) sent (\d+) messages, ([\d,]+) of", said))
+        return sum(int(s[1]) for s in sent), sum(int(s[2].replace(",", "")) for s in sent)
+
+    apps("nvflare_meter", run, "lo")
+
+
+def flower(folder: Path) -> None:
+    """A SuperLink here and two SuperNodes behind a cable, with TLS and node authentication."""
+    sys.path.insert(0, str(EXAMPLES / "flower"))
+    from loopback import deployed
+
+    def run(app: Path, bits: str) -> tuple[int, int]:
+        (app / "pyproject.toml").write_text(PYPROJECT)
+        said = deployment(app, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+        (nbytes, messages), *_ = re.findall(r"([\d,]+) bytes in (\d+) messages", said)
+        return int(messages), int(nbytes.replace(",", ""))
+
+    there = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
+    inside = ["nsenter", "--net", "--target", str(there.pid)]
+    time.sleep(1)  # until it has its namespace
+    here, node = "10.0.0.1", "10.0.0.2"
+    add = f"ip link add cable mtu 65535 type veth peer name end mtu 65535 netns {there.pid}"
+    for command in (add, f"ip addr add {here}/24 dev cable", "ip link set cable up"):
+        subprocess.run(command.split(), check=True)
+    for command in ("ip link set lo up", f"ip addr add {node}/24 dev end", "ip link set end up"):
+        subprocess.run([*inside, *command.split()], check=True)
+    try:
+        with deployed(folder, (here, node), inside) as deployment:
+            apps("flower_meter", run, "cable")
+            before = crossed("cable")
+            time.sleep(60)
+            print(
+                f"a SuperNode that waits: {(crossed('cable') - before) / 120:,.0f} bytes a second"
+            )
+    finally:
+        there.kill()
 
 
 def main() -> None:
-    """Start both processes in a namespace; without arguments, make the namespace first."""
-    if len(sys.argv) > 1:
-        torch.multiprocessing.spawn(train, (sys.argv[1],), nprocs=SIZE)
+    """Make a namespace, and run in it."""
+    what = sys.argv[1] if len(sys.argv) > 1 else "ddp"
+    if sys.argv[2:] != ["inside"]:
+        again = f"ip link set lo up && {sys.executable} -m benchmarks.socket_bytes {what} inside"
+        alone = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", again]
+        subprocess.run(alone, check=True)
         return
-    print(
-        "| gradients of 159,010 values | counted a step | sent a step | more |\n|---|---|---|---|",
-        flush=True,
-    )
     with tempfile.TemporaryDirectory() as folder:
-        again = (
-            f"ip link set lo up && {sys.executable} -m benchmarks.socket_bytes file://{folder}/meet"
-        )
-        subprocess.run(
-            ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", again], check=True
-        )
+        {"ddp": ddp, "flower": flower, "nvflare": nvflare}[what](Path(folder))
 
 
 if __name__ == "__main__":

@@ -12,9 +12,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 WAIT_SECONDS = 300
@@ -38,15 +39,16 @@ def free_ports(number: int) -> list[int]:
     return [*found]
 
 
-def answers(port: int) -> bool:
+def answers(host: str, port: int) -> bool:
     with socket.socket() as line:
-        return line.connect_ex(("127.0.0.1", port)) == 0
+        return line.connect_ex((host, port)) == 0
 
 
 @contextmanager
 def programs(folder: Path, home: Path) -> Iterator[Callable[..., dict[str, str]]]:
     """Gives ``start(name, port, *options)``, which waits until the program listens at its port.
 
+    ``host`` is its address, and ``inside`` a command that starts it elsewhere on this machine.
     ``start`` returns the environment of a ``flwr`` beside it. Where something fails, the end of
     each program's log is printed. All programs end with the block.
     """
@@ -56,9 +58,12 @@ def programs(folder: Path, home: Path) -> Iterator[Callable[..., dict[str, str]]
     home.mkdir(parents=True, exist_ok=True)
     running: dict[Path, subprocess.Popen[bytes]] = {}
 
-    def start(name: str, port: int, *options: str) -> dict[str, str]:
+    def start(
+        name: str, port: int, *options: str, host: str = "127.0.0.1", inside: Sequence[str] = ()
+    ) -> dict[str, str]:
         program = PATIENT.replace("PROGRAM", name.rstrip("0123456789"))
-        command = [sys.executable, "-c", program, "--port", str(port), *options]
+        command = [*inside, sys.executable, "-c", program, "--host", host, "--port", str(port)]
+        command += options
         log = folder / f"{name}.log"
         with log.open("w") as file:
             process = subprocess.Popen(
@@ -66,7 +71,7 @@ def programs(folder: Path, home: Path) -> Iterator[Callable[..., dict[str, str]]
             )
         running[log] = process
         end = time.monotonic() + WAIT_SECONDS
-        while not answers(port):
+        while not answers(host, port):
             if process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError(f"{name} does not listen at port {port}, see its log above")
             time.sleep(0.3)
@@ -85,9 +90,9 @@ def programs(folder: Path, home: Path) -> Iterator[Callable[..., dict[str, str]]
             process.wait(60)
 
 
-def certificates(folder: Path) -> None:
+def certificates(folder: Path, host: str) -> None:
     """A certificate authority of our own, and the SuperLink's certificate signed by it."""
-    (folder / "san").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+    (folder / "san").write_text(f"subjectAltName=DNS:localhost,IP:{host}\n")
     for command in (
         "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=our-ca -keyout ca.key -out ca.crt",
         "req -newkey rsa:2048 -nodes -subj /CN=localhost -keyout server.key -out server.csr",
@@ -100,25 +105,43 @@ def certificates(folder: Path) -> None:
         subprocess.run([*command, ""], cwd=folder, check=True)
 
 
-def deploy(folder: Path, run_config: str) -> None:
-    """Start everything in this folder, run the app once, and end everything."""
-    certificates(folder)
+@contextmanager
+def deployed(
+    folder: Path, hosts: tuple[str, str] = ("127.0.0.1", "127.0.0.1"), inside: Sequence[str] = ()
+) -> Iterator[Callable[..., Any]]:
+    """Start everything in this folder; gives ``run(app, *options)`` for the app in a folder.
+
+    ``hosts``: addresses of the SuperLink and of the SuperNodes, which are started ``inside``.
+    """
+    certificates(folder, hosts[0])
     port, *of_nodes = free_ports(3)
-    home = folder / "home"
+    home, link = folder / "home", f"{hosts[0]}:{port}"
     with programs(folder, home) as start:
         (home / "config.toml").write_text(
             f'[superlink]\ndefault = "loopback"\n\n[superlink.loopback]\n'
-            f'address = "127.0.0.1:{port}"\nroot-certificates = "{folder}/ca.crt"\n'
+            f'address = "{link}"\nroot-certificates = "{folder}/ca.crt"\n'
         )
         tls = "--ssl-ca-certfile ca.crt --ssl-certfile server.pem --ssl-keyfile server.key"
-        env = start("superlink", port, *tls.split(), "--enable-supernode-auth")
+        env = start("superlink", port, *tls.split(), "--enable-supernode-auth", host=hosts[0])
         for number, own_port in enumerate(of_nodes):
             key = str(folder / f"node{number}.pub")
             command = ["flwr", "supernode", "register", key, "loopback"]
             subprocess.run(command, cwd=HERE, env=env, check=True)
-            options = ["--root-certificates", "ca.crt", "--superlink", f"127.0.0.1:{port}"]
+            options = ["--root-certificates", "ca.crt", "--superlink", link]
             options += ["--auth-supernode-private-key", f"node{number}"]
             options += ["--node-config", f"partition-id={number} num-partitions=2"]
-            start(f"supernode{number}", own_port, *options)
-        command = ["flwr", "run", ".", "loopback", "--stream", "--run-config", run_config]
-        subprocess.run(command, cwd=HERE, env=env, check=True, timeout=2 * WAIT_SECONDS)
+            start(f"supernode{number}", own_port, *options, host=hosts[1], inside=inside)
+
+        def run(app: Path, *options: str, **how: Any) -> Any:
+            command = ["flwr", "run", ".", "loopback", "--stream", *options]
+            return subprocess.run(
+                command, cwd=app, env=env, check=True, timeout=2 * WAIT_SECONDS, **how
+            )
+
+        yield run
+
+
+def deploy(folder: Path, run_config: str) -> None:
+    """Start everything in this folder, run the app once, and end everything."""
+    with deployed(folder) as run:
+        run(HERE, "--run-config", run_config)
