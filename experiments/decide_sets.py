@@ -1,27 +1,35 @@
-"""Does `fltoolkit decide` answer the same on other draws? On the tables that scikit-learn ships.
+"""Does `fltoolkit decide` answer the same on other draws? On tables of scikit-learn and lifelines.
 
-    python -m experiments.decide_sets           # ten draws of each table, three minutes
+    pip install lifelines
+    python -m experiments.decide_sets           # ten draws of each table, four minutes
     python -m experiments.decide_sets --write   # the same into docs/decide.md
     python -m experiments.decide_sets --columns --write    # one table of columns, two minutes
+    python -m experiments.decide_sets --stories    # the pictures of docs/decide.md, three minutes
 
 The usual five draws (seeds 0 to 4) against five others (5 to 9): the answer, the way with the best
 mean of those that keep the data at home, and the largest difference in bytes.
 """
 
 import argparse
+import csv
+import importlib.util
+import tempfile
 from collections.abc import Iterable, Iterator
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
 from sklearn import datasets
 from sklearn.utils import Bunch
 
-from experiments.runs import Page, share_ci
+from experiments.runs import DOCS, Page, share_ci
 from experiments.tables import markdown
 from fltoolkit.data.datasets import WRITERS_END
+from fltoolkit.plots.style import COLORS, new_axes, tidy
 from fltoolkit_research import decide as deciding
-from fltoolkit_research.decide_table import Table
+from fltoolkit_research.decide_table import Table, read_table
+from fltoolkit_research.intervals import interval
 
 USUAL, OTHERS = range(5), range(5, 10)
 THIRDS = {"mean": [*range(10)], "error": [*range(10, 20)], "worst": [*range(20, 30)]}
@@ -29,6 +37,15 @@ COLUMNS = Page(
     "decide", "<!-- begin: printed by decide_sets --columns -->", "<!-- end: columns -->"
 )
 PAGE = Page("decide", "<!-- begin: printed by experiments.decide_sets -->", "<!-- end: sets -->")
+
+STORIES = {
+    "dont": "breast cancer, columns at 3 owners",
+    "send": "wine, 4 owners by chance",
+    "sum": "digits, 14 owners by writer",
+    "average": "lung cancer, 18 institutions",
+    "split": "diabetes (numbers), columns at 2 owners",
+}
+"""The pictures of docs/decide.md, and their tables."""
 
 
 def tables() -> Iterator[tuple[str, Table]]:
@@ -45,6 +62,25 @@ def tables() -> Iterator[tuple[str, Table]]:
     yield "diabetes (numbers), columns at 2 owners", _table(sick, [], halves)
     writers = np.searchsorted(WRITERS_END, np.arange(1797), side="right")
     yield "digits, 14 owners by writer", _table(digits, writers)
+    yield "lung cancer, 18 institutions", _lung()
+
+
+def _lung() -> Table:
+    """Who died within a year, by institution; without those whom nobody saw so long."""
+    package = importlib.util.find_spec("lifelines")
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError("this table is in lifelines: pip install lifelines")
+    text = (Path(package.origin).parent / "datasets" / "lung.csv").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder, open(f"{folder}/lung.csv", "w+") as file:
+        names = ["inst", "age", "sex", "ph.ecog", "ph.karno", "pat.karno", "meal.cal", "wt.loss"]
+        kept = csv.DictWriter(file, [*names, "died"], extrasaction="ignore")
+        kept.writeheader()
+        for row in csv.DictReader(text.splitlines()):
+            within = float(row["time"]) <= 365
+            if row["inst"] and (row["status"] == "1" or not within):
+                kept.writerow({**row, "died": int(within)})
+        file.flush()
+        return read_table(file.name, "inst", "died")
 
 
 def _table(data: Bunch, owners: Iterable[int], blocks: dict[str, list[int]] | None = None) -> Table:
@@ -91,13 +127,43 @@ def columns() -> str:
     return markdown("what | area under the ROC curve | kB sent", lines)
 
 
+def draw(name: str, title: str, found: deciding.Decision) -> None:
+    """Scores of all ways with their intervals and bytes, into docs/images."""
+    axes, ways = new_axes(height=3.2), {**deciding.WAYS, **deciding.COLUMN_WAYS}
+    answer, may_leave = found.answer, name == "send"
+    if may_leave:
+        answer = "send, if the data may leave"
+    for place, (way, each) in enumerate(found.scores.items()):
+        ends = interval([100 * value for value in each.values()])
+        sent = way in (deciding.SEND, deciding.FEW)
+        color = COLORS[sent if may_leave else ways[way].answer == found.answer]
+        half = ends.mean - ends.low
+        axes.errorbar(ends.mean, place, xerr=half, fmt="o", capsize=3, color=color)
+        beside = {"xy": (1.02, place), "xycoords": axes.get_yaxis_transform(), "va": "center"}
+        axes.annotate(f"{found.nbytes[way] / 1e3:,.1f} kB", **beside)
+    axes.set_yticks(range(len(found.scores)), list(found.scores))
+    axes.invert_yaxis()
+    axes.set_title(f"{title}: {answer}")
+    axes.set_xlabel("score [%], 95 % interval over the draws; beside it what was sent")
+    tidy(axes)
+    path = DOCS / "images" / f"decide_{name}.png"
+    axes.figure.savefig(path, dpi=100, bbox_inches="tight")
+    print(f"{title}: {found.answer}. {found.words}", flush=True)
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--write", action="store_true", help="put the table into the page")
     parser.add_argument("--columns", action="store_true", help="the table of columns")
+    parser.add_argument("--stories", nargs="*", metavar="NAME", help=f"of {', '.join(STORIES)}")
     rows = []
     args = parser.parse_args()
+    if args.stories is not None:
+        held = dict(tables())
+        for name in args.stories or STORIES:
+            draw(name, STORIES[name], deciding.decide(held[STORIES[name]]))
+        return
     if args.columns:
         COLUMNS.tell(columns(), args)
         return

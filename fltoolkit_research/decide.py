@@ -342,7 +342,7 @@ def _answer(scores: dict[str, dict[int, float]], nbytes: dict[str, float]) -> tu
     words += f"; {chosen} sends the fewest bytes of what is as good"
     factor = nbytes[chosen] / nbytes[SEND]
     if factor > 1:
-        words += f". The data themselves take {factor:,.1f} times fewer bytes, if they may leave"
+        words += f". If the data may leave: send. They take {factor:,.1f} times fewer bytes"
     if chosen == SUM and factor > 1:
         words += f"; from {factor:,.1f} times the rows on, the sum is the shorter one"
     return ways[chosen].answer, words
