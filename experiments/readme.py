@@ -8,7 +8,8 @@ seed. "Times the data" are the bytes sent, divided by the training samples compr
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from math import hypot
 from statistics import mean
 
 from experiments import fresh
@@ -41,7 +42,7 @@ from experiments.runs import (
     write_between,
 )
 from experiments.tables import markdown
-from fltoolkit_research.intervals import mean_ci
+from fltoolkit_research.intervals import interval, mean_ci
 
 __all__ = ["phrases", "table"]
 
@@ -198,14 +199,18 @@ def table() -> str:
         cells = (accuracies(found[name]), new, megabytes(sent), times_cell(sent, README_TABLE[0]))
         lines.append([words, *cells])
     rows = markdown("what | accuracy [%] | on fresh seeds [%] | MB sent | times the data", lines)
-    return rows + "\n\n" + draw_of_test(0.98, 10_000)
+    return rows + "\n\n" + with_test_draw((found[name] for name in README_ROWS), 10_000)
 
 
-def draw_of_test(share: float, num_images: int) -> str:
-    """What the intervals do not cover: the half-width of a binomial 95 % interval, in points."""
-    points = 100 * 1.96 * (share * (1 - share) / num_images) ** 0.5
-    moved = f"{num_images:,} test images would move {100 * share:.0f} % by ±{points:.2f}"
-    return f"The intervals cover seeds; another draw of {moved}."
+def with_test_draw(rows: Iterable[Runs], num_images: int) -> str:
+    """How wide intervals are that cover seeds and, as a binomial, the draw of the test images."""
+    halves = []
+    for runs in rows:
+        found = interval([run["accuracy"] for run in runs.values()])
+        drawn = 1.96 * (found.mean * (1 - found.mean) / num_images) ** 0.5
+        halves.append(100 * hypot(found.high - found.mean, drawn))
+    wide = f"±{min(halves):.2f} to ±{max(halves):.2f}"
+    return f"Intervals cover seeds; with another draw of {num_images:,} test images: {wide}."
 
 
 def main() -> None:
