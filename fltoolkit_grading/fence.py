@@ -6,8 +6,8 @@ memory, and no capability. Nothing here knows what the program does.
 
 A filter of system calls refuses what is outside of all namespaces: the keys of the session that
 started the program, sockets to the machine that hosts a virtual machine, and by what two programs
-see each other at a file that both may read (locks, leases, notices). It also refuses io_uring,
-which can make sockets. docs/security.md says what the fence stops, and what it does not.
+see each other at a file or device of both (locks, leases, notices, times). It also refuses
+io_uring, which can make sockets. docs/security.md says what the fence stops, and what not.
 """
 
 import functools
@@ -44,14 +44,15 @@ _ETC = (
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/nix/store")
 _DEVICES = ("null", "zero", "full", "random", "urandom")  # no disks, no terminals
 # the kernel's number of an architecture, and its numbers of: socket, fcntl, and what is refused:
-# keyctl, add_key, request_key, flock, inotify_init1, fanotify_init, and inotify_init on x86-64
+# keyctl, add_key, request_key, flock, inotify_init1, fanotify_init, utimensat, and on x86-64 the
+# older inotify_init, futimesat, utimes, utime
 _MACHINES = {
-    "x86_64": (0xC000003E, 41, 72, 250, 248, 249, 73, 294, 300, 253),
-    "aarch64": (0xC00000B7, 198, 25, 219, 217, 218, 32, 26, 262),
+    "x86_64": (0xC000003E, 41, 72, 250, 248, 249, 73, 294, 300, 280, 253, 261, 235, 132),
+    "aarch64": (0xC00000B7, 198, 25, 219, 217, 218, 32, 26, 262, 88),
 }
-# commands of fcntl by which two programs see each other at a file that both may read: the locks of
-# others (F_GETLK, F_OFD_GETLK), leases and notices (F_SETLEASE, F_GETLEASE, F_NOTIFY)
-_SEEN = (5, 36, 1024, 1025, 1026)
+# commands of fcntl by which two programs see each other at a file or a device of both: locks (all
+# fences share /dev/null, and /proc/locks shows some), leases and notices
+_SEEN = (*range(5, 8), *range(36, 39), *range(1024, 1027))
 _IO_URING = 425  # its number on both
 _FAMILIES = (1, 2, 10)  # sockets on this machine, IPv4, IPv6: a network namespace holds all three
 _INSTALL = (

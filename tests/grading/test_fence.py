@@ -74,8 +74,11 @@ for family in (16, 17, 38, 40):  # netlink, packets, cryptography, and the host 
     attempt(f"socket {family}", c.socket, family, 1, 0)
 shared = os.open(file, os.O_RDONLY)  # what two fences see of each other at one file
 attempt("flock", fcntl.flock, shared, fcntl.LOCK_SH)
-attempt("locks of others", fcntl.fcntl, shared, fcntl.F_GETLK, struct.pack("hhqqi", 1, 0, 0, 0, 0))
+for command in (5, 6, 7, 36, 37, 38):  # locks of its own and of others
+    attempt(f"lock {command}", fcntl.fcntl, shared, command, struct.pack("hhqqi4x", 0, 0, 0, 0, 0))
 attempt("notices", fcntl.fcntl, shared, fcntl.F_NOTIFY, 0)
+attempt("time of a device", os.utime, "/dev/null")
+attempt("time of a device in C", c.utimes, b"/dev/null", None)
 attempt("inotify", c.inotify_init1, 0)
 attempt("fanotify", c.fanotify_init, 0, 0)
 attempt("io_uring", c.syscall, URING, 4, ctypes.create_string_buffer(200))
@@ -314,7 +317,7 @@ def test_the_numbers_of_calls_are_linuxs_own():
             pytest.skip(f"{path} is not here (apt install linux-libc-dev)")
         text = Path(path).read_text()
         names = "socket fcntl keyctl add_key request_key flock inotify_init1 fanotify_init"
-        names += " inotify_init" * (machine == "x86_64")
+        names += " utimensat" + " inotify_init futimesat utimes utime" * (machine == "x86_64")
         for name, number in zip(names.split(), fence._MACHINES[machine][1:], strict=True):
             assert re.search(rf"#define __NR(3264)?_{name} {number}\n", text)
         assert f"#define __NR_io_uring_setup {fence._IO_URING}\n" in text
