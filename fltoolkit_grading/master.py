@@ -82,6 +82,7 @@ class Master:
     name: str
     notebook: NotebookJSON
     digest: str  # a hash of the file; if the master changes, all submissions are graded again
+    path: str | Path = ""
 
     @property
     def cells(self) -> list[dict[str, Any]]:
@@ -185,7 +186,7 @@ def load_master(path: str | Path) -> Master:
         notebook = json.loads(content)
     except (OSError, ValueError) as error:
         raise AssignmentError(f"master {path}: cannot be read as a notebook ({error})") from error
-    master = Master(path.stem, notebook, hashlib.sha256(content).hexdigest())
+    master = Master(path.stem, notebook, hashlib.sha256(content).hexdigest(), path)
     if problems := lint(notebook):
         raise AssignmentError(f"master {path}: " + "; ".join(problems))
     return master

@@ -17,8 +17,10 @@ from fltoolkit_grading.master import AssignmentError
 
 _NOTEBOOK = re.compile(r"\.ipynb(\.\w+)?$", re.IGNORECASE)  # browsers append .txt or .json
 _ARCHIVE = re.compile(r"\.zip$", re.IGNORECASE)
-_MOODLE = re.compile(r"([^/]{1,150}?)_(\d{1,12})_assignsubmission_(?:file|onlinetext)(?:_.*)?$")
-_CANVAS = re.compile(r"([^/]{1,150}?)(?:_LATE)?_(\d{2,15})_(\d{2,15})_.+$")
+_PLATFORM = re.compile(  # one pattern, so that what a student wrote, the end, is never read first
+    r"([^/]{1,150}?)(?:_(\d{1,12})_assignsubmission_(?:file|onlinetext)(?:_.*)?"
+    r"|(?:_LATE)?_(\d{2,15})_(\d{2,15})_.+)$"
+)
 _DROPPINGS = (".", "__MACOSX")  # hidden files, and what a Mac puts into archives
 _BLANK = "\u115f\u1160\u2800"  # letters without ink, which Unicode does not count as controls
 
@@ -77,7 +79,8 @@ def find_submissions(folder: str | Path) -> dict[str, Path]:
 
 def _name_of(path: Path) -> str:
     """The name that a student or the LMS gave to a file, or to the folder around it."""
-    name = unicodedata.normalize("NFC", path.name)  # a Mac writes ë as two characters
+    name = path.name.encode(errors="replace").decode()  # what an unpacked zip holds may be no text
+    name = unicodedata.normalize("NFC", name)  # a Mac writes ë as two characters
     if found := _NOTEBOOK.search(name):
         return name[: found.start()]
     return name if path.is_dir() else Path(name).stem
@@ -120,10 +123,10 @@ def platform(name: str) -> tuple[str, str, str, int] | None:
     >>> platform("Ana Arm_1234_assignsubmission_file_"), platform("armana_LATE_1234_56789_a-2")
     (('moodle', 'Ana Arm', '1234', 0), ('canvas', 'armana', '1234', 56789))
     """
-    if found := _MOODLE.match(name):
-        return "moodle", found[1], found[2], 0
-    found = _CANVAS.match(name)
-    return ("canvas", found[1], found[2], int(found[3])) if found else None
+    if (found := _PLATFORM.match(name)) is None:
+        return None
+    moodle = ("moodle", found[1], found[2], 0)
+    return moodle if found[2] else ("canvas", found[1], found[3], int(found[4]))
 
 
 def handed_in_as(folder: Path, path: Path) -> str:
@@ -139,7 +142,7 @@ def name_notes(folder: str | Path, found: Mapping[str, Path]) -> dict[str, list[
     shapes = {who: _shape(_name_of(entry)) for who, entry in entries.items()}
     notes: dict[str, list[str]] = {}
     for student, entry in entries.items():
-        told, own = notes.setdefault(student, []), made[entry.name]
+        told, own = notes.setdefault(student, []), made.get(entry.name, ("",))
         if found[student] != entry and len(_notebooks_in(entry)) > 1:
             told.append(f"several notebooks: graded the newest, {found[student].name!r}")
         others = sorted(name for name, of in made.items() if of[:3] == own[:3] and any(of))

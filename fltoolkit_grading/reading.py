@@ -72,7 +72,7 @@ def _newest_in_zip(content: bytes) -> bytes:
             with archive.open(newest) as file:
                 text = file.read(MAX_BYTES + 1)
         except (RuntimeError, NotImplementedError, zlib.error, EOFError, OSError) as error:
-            raise zipfile.BadZipFile(f"{newest.filename[:50]}: {error}") from error
+            raise zipfile.BadZipFile(f"{newest.filename[:50]!r}: {error}") from error
     if len(text) > MAX_BYTES:
         raise zipfile.BadZipFile(f"unpacked larger than {MAX_BYTES / 1e6:.0f} MB")
     return text

@@ -223,7 +223,7 @@ class Kernel:
         if kind == b"r":
             self.ready = True
         elif kind == b"o":
-            self.kept += len(text)
+            self.kept += len(text) or 1  # a frame without text takes memory, too
             if self.kept <= self.job["output"]:
                 self.output.append(text)
         elif kind == b"e":

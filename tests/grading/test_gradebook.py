@@ -105,6 +105,8 @@ def test_what_canvas_and_moodle_give_out_finds_its_way_back(tmp_path):
             "clarkcem_90019_552310_1_splitnn.ipynb": 3,
             "clarkcem_90019_552309_1_splitnn.ipynb": 0,  # an older attachment
             "clarkcem_90019_552311_notes.pdf": 0,
+            # what a student called the file is not read as another's number, and may be no text
+            "dendan_90020_552312_a_90017_assignsubmission_file_\udce4.ipynb": 4,
         },
         "moodle": {
             "Ana Arm_1234_assignsubmission_file_/1_splitnn.ipynb": 1,
@@ -115,7 +117,8 @@ def test_what_canvas_and_moodle_give_out_finds_its_way_back(tmp_path):
     rosters = {
         "canvas": "Student,ID,SIS User ID,SIS Login ID,Section,A 1 (77)\n"
         '    Points Possible,,,,,12\n"Arm, Ana",90017,s1,a@x.org,S,\n'
-        '"Bee, Ben",90018,s2,b@x.org,S,\n"Clark, Cem",90019,s3,c@x.org,S,\n',
+        '"Bee, Ben",90018,s2,b@x.org,S,\n"Clark, Cem",90019,s3,c@x.org,S,\n'
+        '"Den, Dan",90020,s4,d@x.org,S,\n',
         "moodle": "Identifier,Full name,Email address,Status,Grade,Maximum Grade\n"
         "Participant 1234,Ana Arm,a@x.org,Submitted for grading,,12.00\n"
         "Participant 1235,Ben Bee,b@x.org,Submitted for grading,,12.00\n"
@@ -126,6 +129,7 @@ def test_what_canvas_and_moodle_give_out_finds_its_way_back(tmp_path):
             "armana_90017_552301_1_splitnn-2.html",
             "beeben_LATE_90018_552302_1_splitnn.html",
             "clarkcem_90019_552310_1_splitnn.html",
+            "dendan_90020_552312_a_90017_assignsubmission_file_?.html",
         ],
         "moodle": [
             "Ana Arm_1234_assignsubmission_file_/feedback.html",
@@ -294,7 +298,7 @@ def test_grades_are_no_submission_and_nothing_a_student_could_read(tmp_path, mon
             grading._check_places(tmp_path / "in", tmp_path / out)
     monkeypatch.setattr(grading.fence, "always_readable", lambda: ["/usr", str(tmp_path)])
     with pytest.raises(AssignmentError, match="every student's code can read: move it"):
-        grading._check_places(tmp_path / "in", tmp_path / "out")
+        grading._check_places(Path("/in"), Path("/out"), tmp_path / "master.ipynb")
 
 
 # ------------------------------------------------------------------------ tables of a person

@@ -313,6 +313,8 @@ def test_all_that_a_kernel_can_send_is_bounded(pretend):
             return
         for _ in range(20):
             program.send(b"o", "y" * 999)
+        for _ in range(3000):
+            program.send(b"o", "")
         program.send(b"e", "E" * 10_000)
         if program.now > 3:
             os.write(program.results, b"o" + (8 << 20).to_bytes(4, "little") + bytes(1000))
@@ -323,6 +325,7 @@ def test_all_that_a_kernel_can_send_is_bounded(pretend):
         kernel.await_reply(number, 10.0)
     assert kernel.ended == "it sent what no kernel sends"
     assert sum(map(len, kernel.output)) <= 1000 < kernel.kept
+    assert len(kernel.output) <= 1000
     assert len(kernel.error) <= 500
     assert len(kernel.buffer) < 200_000
 

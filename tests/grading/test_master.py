@@ -588,11 +588,12 @@ def test_what_would_fill_memory_is_counted_before_it_is_parsed(tmp_path, content
     assert num_parts(json.dumps(commas).encode()) < 10
 
 
-def zipped(path, files):
+def zipped(path, files, locked=False):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for number, (name, text) in enumerate(files.items()):
             info = zipfile.ZipInfo(name, (2026, 1, 1 + number % 28, 0, 0, 0))
             archive.writestr(info, text, zipfile.ZIP_DEFLATED)
+            info.flag_bits |= locked
     return path
 
 
@@ -616,6 +617,7 @@ def test_the_newest_notebook_of_a_zip_is_read(tmp_path):
         (lambda p: p.write_bytes(b"PK\x03\x04 no zip"), "a zip that cannot be opened"),
         (lambda p: p.write_bytes(zipped(p, {"a.ipynb": "{}" * 99}).read_bytes()[:-30]), "cannot"),
         (lambda p: zipped(p, {"../../a.ipynb": "{}"}), "no notebook in it"),
+        (lambda p: zipped(p, {"\x1b[2Jkim  11.ipynb": "{}"}, locked=True), r"('\x1b[2Jkim"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said_and_nothing_is_unpacked(tmp_path, make, said):
