@@ -207,6 +207,7 @@ def read_records(folder: Path) -> list[Card]:
     for path in sorted(folder.glob("*/*/card.json")):
         found.append(card := read_card(path))
         if (refuted := path.parent / "refuted.md").exists():
-            card.name += f" (refuted {refuted.read_text(encoding='utf-8')[:10]})"
+            date = printable(refuted.read_text(encoding="utf-8", errors="replace"), 10)
+            card.name += f" (refuted {date})"
             card.accepted = False
     return found

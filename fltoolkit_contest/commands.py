@@ -133,8 +133,12 @@ def _compared(old: "Card", new: "Card") -> int:
     here = {key: old.measured.get(key) == new.measured[key] for key in new.measured}
     different = [key for key in about_machine() if not here[key]]
     why = f" ({', '.join(different)} differ)" if different else ""
-    print(f"the numbers differ from the card{why}; accepted: {old.accepted} and {new.accepted}")
-    return 0 if different and old.accepted == new.accepted else 1
+    alike = old.accepted == new.accepted and abs(old.nbytes - new.nbytes) <= 0.01 * new.nbytes
+    told = [
+        f"{card.nbytes:,} bytes, {'' if card.accepted else 'not '}accepted" for card in (old, new)
+    ]
+    print(f"the numbers differ from the card{why}: {'; '.join(told)}")
+    return 0 if different and alike else 1
 
 
 def _board(args: argparse.Namespace) -> int:

@@ -53,7 +53,7 @@ def read_entry(text: str) -> Entry:
     """
     try:
         _check_length(text)
-        tree = ast.parse(text)
+        tree = ast.parse(text.removeprefix("\ufeff"))  # an editor of Windows may write that
         for node in ast.walk(tree):
             if isinstance(node, _BODIES) and ast.get_docstring(node, clean=False) is not None:
                 node.body = node.body[1:] or [ast.Pass()]
@@ -61,7 +61,7 @@ def read_entry(text: str) -> Entry:
         _check_length(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         where = f" (line {error.lineno})" if isinstance(error, SyntaxError) else ""
-        what = error.msg if isinstance(error, SyntaxError) else error
+        what = error.msg if isinstance(error, SyntaxError) else str(error) or "nested too deep"
         raise ValueError(f"the entry is no Python file: {what}{where}") from None
     zipped = min(len(zlib.compress(source.encode(), 9)), len(lzma.compress(source.encode())))
     values = [repr(n.value).encode() for n in ast.walk(tree) if isinstance(n, ast.Constant)]

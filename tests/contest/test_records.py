@@ -42,7 +42,7 @@ def test_a_refuted_record_does_not_count(tmp_path, capsys):
     assert read_records(tmp_path)[0].accepted
     assert main(["history", str(tmp_path)]) == 0
     assert "| 1 | tuned |" in capsys.readouterr().out
-    (folder / "refuted.md").write_text("2026-12-01: it knows the digits by heart")
+    (folder / "refuted.md").write_bytes(b"2026-12-01\x1b[2J: it knows the digits by h\xffart")
     assert main(["history", str(tmp_path)]) == 0
     assert "| not accepted | tuned (refuted 2026-12-01) |" in capsys.readouterr().out
 
@@ -100,6 +100,7 @@ def test_a_line_for_each_entry_whatever_it_is(tmp_path, capsys, monkeypatch):
     for name, text in (texts | {"ana/entry": "pass", "ana/other": "pass"}).items():
         (handed_in / f"{name}.py").write_text(text)
     (handed_in / "bytes.py").write_bytes(b"\xff\xfe")
+    (handed_in / "good.py").write_bytes(b"\xef\xbb\xbfpass")  # as an editor of Windows may save it
     (handed_in / "folder.py").mkdir()
     os.mkfifo(handed_in / "pipe.py")
     (handed_in / "ana" / "entry.card.json").symlink_to(kept)
