@@ -84,10 +84,7 @@ def _parts(node: ast.AST) -> int:
 
 
 def _names(tree: ast.AST) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        for _, value in ast.iter_fields(node):
-            values = value if isinstance(value, list) else [value]
-            if not isinstance(node, ast.Constant):
-                found |= {each for each in values if isinstance(each, str)}
-    return found
+    nodes = (node for node in ast.walk(tree) if not isinstance(node, ast.Constant))
+    values = [value for node in nodes for _, value in ast.iter_fields(node)]
+    each = (name for value in values for name in (value if isinstance(value, list) else [value]))
+    return {name for name in each if isinstance(name, str)}

@@ -64,7 +64,7 @@ def define(source: str) -> None:
 
     >>> space = {}
     >>> begin(space, answered=["double"])
-    >>> define("import math\\ndef half(x): return x / 2\\ndouble = half\\nBITS = 2**8\\nprint(1)")
+    >>> define("import math\\nhalf = lambda x: int(x / 2)\\ndouble = half\\nBITS = 2**8\\nprint(1)")
     line 3 was not run: double = half
     >>> sorted(name for name in space if name[0] != "_")
     ['BITS', 'half', 'math']
@@ -72,7 +72,8 @@ def define(source: str) -> None:
     lines = source.lstrip().split("\n")
     for line in ast.parse(_plain(source)).body:
         constant = isinstance(line, ast.Assign | ast.AnnAssign)
-        calls = constant and any(isinstance(part, ast.Call) for part in ast.walk(line))
+        value = line.value if constant and not isinstance(line.value, ast.Lambda) else None
+        calls = value is not None and any(isinstance(part, ast.Call) for part in ast.walk(value))
         text = lines[line.lineno - 1].strip()
         try:
             code = compile(ast.Module([line], []), "<a cell of your own>", "exec")

@@ -148,7 +148,7 @@ def grade(
     out, folder = Path(out), Path(submissions)
     _check_tools(limits.fenced)
     master = master if isinstance(master, Master) else load_master(master)
-    _check_places(folder, out, *filter(None, [master.path]))
+    _check_places(folder, out, Path(master.path or out))
     found = find_submissions(folder)
     (out / "results").mkdir(parents=True, exist_ok=True)
     seed = _keep_seed(out / "seed.json", master.name)
@@ -171,13 +171,13 @@ def grade(
     return results
 
 
-def _check_places(folder: Path, out: Path, *more: str | Path) -> None:
+def _check_places(folder: Path, out: Path, master: Path) -> None:
     """Raise AssignmentError if students could see one of these, or if grades would be graded."""
     if folder.resolve() in (out.resolve(), *out.resolve().parents):
         raise AssignmentError(
             f"{out} is inside {folder} and would be graded as a student: give an --out outside it"
         )
-    for place in map(Path, (folder, out, *more)):
+    for place in (folder, out, master):
         around = {place.resolve(), *place.resolve().parents}
         for seen in fence.always_readable():
             if Path(seen).resolve() in around:

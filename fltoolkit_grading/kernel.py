@@ -152,6 +152,10 @@ def _run(shell: Any, source: str) -> str:
         return f"{type(error).__name__}: "[:2000]
 
 
+def _nothing(*_: Any, **__: Any) -> None:
+    """In place of what would show something."""
+
+
 def _shell() -> Any:
     from IPython.core.displayhook import DisplayHook
     from IPython.core.displaypub import DisplayPublisher
@@ -159,15 +163,10 @@ def _shell() -> Any:
     from traitlets.config import Config
 
     class Silent(DisplayHook):
-        def write_output_prompt(self) -> None:
-            pass
-
-        def write_format_data(self, *_: Any, **__: Any) -> None:
-            pass
+        write_output_prompt = write_format_data = _nothing
 
     class Nowhere(DisplayPublisher):
-        def publish(self, *_: Any, **__: Any) -> None:
-            pass
+        publish = _nothing
 
     class Shell(InteractiveShell):
         def system(self, command: str) -> None:
@@ -179,14 +178,7 @@ def _shell() -> Any:
             print(done.stdout, end="")
             self.user_ns["_exit_code"] = done.returncode
 
-        def enable_gui(self, gui: Any = None) -> None:
-            pass
-
-        def showtraceback(self, *_: Any, **__: Any) -> None:
-            pass
-
-        def showsyntaxerror(self, *_: Any, **__: Any) -> None:
-            pass
+        enable_gui = showtraceback = showsyntaxerror = _nothing
 
     settings = Config()
     settings.HistoryManager.enabled = False

@@ -295,7 +295,7 @@ def test_grades_are_no_submission_and_nothing_a_student_could_read(tmp_path, mon
     """As when the course's folder is itself a virtual environment."""
     for out in ("in/grades", "in"):
         with pytest.raises(AssignmentError, match="give an --out outside it"):
-            grading._check_places(tmp_path / "in", tmp_path / out)
+            grading._check_places(tmp_path / "in", tmp_path / out, tmp_path)
     monkeypatch.setattr(grading.fence, "always_readable", lambda: ["/usr", str(tmp_path)])
     with pytest.raises(AssignmentError, match="every student's code can read: move it"):
         grading._check_places(Path("/in"), Path("/out"), tmp_path / "master.ipynb")

@@ -277,15 +277,15 @@ WRONG = [
 
 _IN_ANOTHER_TYPE = {
     ("a1-split-step", "split_step"): [
-        "[r[0], r[1], r[2].double().numpy()]",
+        "[r[0], r[1].tolist(), r[2].double().numpy()]",
     ],
     ("a1-epoch-bill", "epoch_bill"): ["[*map(torch.tensor, r)]"],
     ("a3-mean", "weighted_mean"): [
-        "{k: v.numpy() for k, v in r.items()}",
+        "{k: v.numpy() if k == 'w' else v.tolist() for k, v in r.items()}",
         "{k: v.double() for k, v in reversed(r.items())}",
     ],
     ("a3-local", "local_update"): [
-        "{k: v.numpy() for k, v in r.items()}",
+        "{k: v.numpy() if k == 'w' else v.tolist() for k, v in r.items()}",
         "{k: v.double() for k, v in reversed(r.items())}",
     ],
     ("a3-arrivals", "arrivals"): [
