@@ -7,6 +7,7 @@ import json
 import math
 import platform
 import statistics
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -84,11 +85,8 @@ class Card:
             f"  {self.metric} {self.value(self.score)} (mean of {len(self.runs)}); mean {sign} "
             f"t s / sqrt(n) = {self.value(self.bound)}, wanted {above} {self.value(self.target)}",
         ]
-        ledger: dict[str, float] = {}
-        for run in self.runs:
-            for name, n in run["ledger"].items():
-                ledger[name] = ledger.get(name, 0) + n / len(self.runs)
-        lines += [f"  {name}: {n:,.1f} bytes" for name, n in ledger.items()]
+        ledger = sum((Counter(run["ledger"]) for run in self.runs), Counter[str]())
+        lines += [f"  {name}: {n / len(self.runs):,.1f} bytes" for name, n in ledger.items()]
         lines.append(f"  the file: {self.charge} bytes (zipped {self.code['zipped']:,})")
         times = self.nbytes / self.data_nbytes
         lines.append(f"  {times:.3g} times the data ({amount('nbytes', self.data_nbytes)})")
@@ -181,11 +179,8 @@ def board(cards: Iterable[Card]) -> str:
     parts = []
     for (track, league), mine in sorted(groups.items()):
         mine.sort(key=lambda card: (not card.accepted, card.nbytes, card.name))
-        lines = [f"### {track}, {league}", ""]
-        lines += [
-            "| | entry | bytes | mean | bound | times the data |",
-            "|---|---|---|---|---|---|",
-        ]
+        head = "| | entry | bytes | mean | bound | times the data |"
+        lines = [f"### {track}, {league}", "", head, "|---|---|---|---|---|---|"]
         for place, card in enumerate(mine, 1):
             rank = str(place) if card.accepted else "not accepted"
             times = f"{card.nbytes / card.data_nbytes:.3g}"

@@ -57,9 +57,8 @@ class Process:
 
     def reply(self, about: dict[str, Any], arrays: list[Array]) -> bytes:
         """The answer to one request; an error of the entry's becomes an answer, too."""
-        acts = {"answer": self.answer, "go_on": self.go_on, "encode": self.encode, "ask": self.ask}
         try:
-            return acts[about["do"]](about, arrays)
+            return bytes(getattr(self, about["do"])(about, arrays))
         except Exception as error:
             return _failed(error)
 
