@@ -1,7 +1,7 @@
 """The command line of assignments: ``fltoolkit assignment COMMAND``.
 
-``python -m fltoolkit_grading.cli`` is the same. The commands call functions of master.py,
-grading.py and gradebook.py.
+The commands call functions of master.py, grading.py and gradebook.py. There is no ``python -m`` for
+them: Python would first import from the current folder, which may be one of submissions.
 """
 
 import argparse
@@ -226,7 +226,3 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("stopped; results are kept: run the same command to continue", file=sys.stderr)
         return 130
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

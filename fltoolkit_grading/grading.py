@@ -621,9 +621,9 @@ def write_whole(path: Path, text: str | bytes, *, private: bool = False) -> None
             if not private:
                 os.umask(mask := os.umask(0))
                 os.chmod(file.name, path.stat().st_mode if path.exists() else 0o666 & ~mask)
-        except OSError:  # the disk is full: leave no incomplete file
+        except OSError as error:  # the disk is full: leave no incomplete file
             os.unlink(file.name)
-            raise
+            raise OSError(error.errno, error.strerror, str(path)) from None
     os.replace(file.name, path)
 
 
