@@ -7,6 +7,7 @@ this order; a room is a folder whose own docstring names its files:
     arrays      numpy arrays and pandas tables become tensors; can be skipped at first
     trees       arithmetic on dict[str, Tensor]
     wire        a tree becomes bytes and back: the documented frame
+    compiled    loops in C, for those who ask for them; can be skipped
     codecs      a room: how a message becomes shorter
     links       a copy of a codec for each end of each link
     channel     the only way from one party to another, and the ledger of bytes

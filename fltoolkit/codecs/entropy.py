@@ -17,6 +17,7 @@ c(s) <= (point - lower) div scale < c(s) + f(s).
 
 The range coder is there twice: `Compiled` calls the package ``constriction``, in Rust; `Plain` is
 numpy and Python, for machines without its wheel, such as Linux on ARM64. Both write the same bytes.
+`Fast` reads them with a compiled loop, where one was built (fltoolkit/compiled.py).
 
 Source: Shannon 1948; Martin 1979, "Range encoding". Frequencies, words and end are those of
 constriction 0.4 and 0.5 (Bamler 2022, arXiv 2201.01741): `RangeEncoder`, `RangeDecoder`,
@@ -32,6 +33,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from fltoolkit import compiled
 from fltoolkit.arrays import Array
 from fltoolkit.codecs.coders import (
     FREE_SYMBOLS,
@@ -56,6 +58,7 @@ COUNTED, SHARED = 11, 12  # methods: symbols by their counts, places by how many
 EXACT = 3  # leading bits of a count that are sent
 BETWEEN = 1 << EXACT - 1  # rounded counts from one power of two to the next
 REACH = 40 * BETWEEN  # so far a rounded count may be from the one before: counts are below 2^40
+MANY = 1 << 12  # bytes from which on a compiled loop is worth its beginning
 SPARSEST = 1 << 11  # if fewer than one place in so many is chosen, gaps are faster, and as small
 
 
@@ -170,6 +173,38 @@ class Plain:
         return words.astype("<u4").tobytes().rstrip(b"\0")
 
 
+class Fast(Plain):
+    """`Plain`, which reads by a compiled loop."""
+
+    def __init__(self, words: bytes, library: Any):
+        padded = words.ljust(-(-len(words) // 4) * 4 + 8, b"\0")
+        self._all, self._library = np.frombuffer(padded, "<u4").astype(np.uint32), library
+        ahead = int(self._all[0]) << 32 | int(self._all[1])
+        self._state = np.array([FULL, ahead, 2], np.uint64)  # range, point - lower, words taken
+
+    def read(self, count: int, weights: Array) -> Array:
+        """As `Compiled.read`."""
+        numbers, edges = np.empty(count, np.int32), _edges(weights).astype(np.uint32)
+        arrays, sizes = (self._state, self._all, numbers, edges), (len(self._all), count)
+        if compiled.call(self._library.read_range, *arrays, *sizes, len(weights)):
+            raise WireError("the range coder's words are damaged")
+        return numbers
+
+
+def reads_as_plain(library: Any) -> bool:
+    """Whether `Fast` reads from some words what `Plain` reads."""
+    words, weights = bytes(range(7, 256)), np.arange(1.0, 256.0)
+    both = Fast(words, library), Plain(words)
+    one, other = ([*coder.read(100, weights[:2]), *coder.read(100, weights)] for coder in both)
+    return one == other
+
+
+def range_reader(words: bytes) -> Compiled | Plain:
+    """The range coder that reads these words."""
+    library = compiled.functions(reads_as_plain) if len(words) >= MANY else None
+    return Fast(words, library) if library else range_coder()(words)
+
+
 def _edges(weights: Array) -> Array:
     """Frequencies of weights, added up: n + 1 whole numbers from 0 to 2^24.
 
@@ -216,16 +251,16 @@ def _shares(count: int, size: int) -> Array:
 
 
 def _read_counted(payload: Array, count: int, levels: int) -> Array:
-    reader = range_coder()(payload.tobytes())
-    numbers = np.cumsum(reader.read(levels, _changes()).astype(np.int64) - REACH)
+    words = range_reader(payload.tobytes())
+    numbers = np.cumsum(words.read(levels, _changes()).astype(np.int64) - REACH)
     if levels < 2 or numbers.min() < 0 or not 0 < numbers.max() <= REACH:
         raise WireError("expected the counts of symbols: the range coder's words are damaged")
-    return reader.read(count, _weights(numbers)).astype(np.uint8)
+    return words.read(count, _weights(numbers)).astype(np.uint8)
 
 
 def _read_shared(payload: Array, count: int, size: int) -> Array:
     check_mask(payload, size)
-    mask = range_coder()(payload.tobytes()).read(size, _shares(count, size))
+    mask = range_reader(payload.tobytes()).read(size, _shares(count, size))
     return places_of(mask, count)
 
 

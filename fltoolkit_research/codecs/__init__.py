@@ -10,6 +10,7 @@ Read them in any order; each file stands alone.
     narrow      whole numbers in as few bits as their range needs
     contexts    symbols and places by what rows, columns and neighbours say of them
     difference  only what has changed since the last message
+    compile     a command: builds loops in C for rotations and entropy coders
 
 `contexts` stands on `_outer_products` (what rows and columns tell of a value) and `_lanes` (many
 coders in step).

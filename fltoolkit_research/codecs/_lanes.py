@@ -22,10 +22,11 @@ Source: Duda 2013, arXiv 1311.2540 (rANS); Giesen 2014, arXiv 1402.3392 (lanes).
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from fltoolkit import compiled
 from fltoolkit.arrays import Array
 from fltoolkit.wire import WireError
 
@@ -117,6 +118,12 @@ def write_lanes(calls: Sequence[tuple[Array, Array]], lanes: int) -> tuple[bytes
     The numbers of a call are whole numbers below ``len(weights)``. Also returns how many numbers at
     the end of each call fill no group and are left to the caller.
     """
+    return _write(calls, lanes, compiled.functions(same_bits))
+
+
+def _write(
+    calls: Sequence[tuple[Array, Array]], lanes: int, library: Any
+) -> tuple[bytes, bytes, list[int]]:
     states, words, left = np.full(lanes, float(LOWEST)), [], []
     for numbers, weights in reversed(calls):
         table = _Table.of(weights)
@@ -128,6 +135,9 @@ def write_lanes(calls: Sequence[tuple[Array, Array]], lanes: int) -> tuple[bytes
         ahead = max(AHEAD // lanes, 1) * lanes
         for first in reversed(range(0, len(groups), ahead)):
             here = groups[first : first + ahead]
+            if library:
+                words.append(_write_compiled(library, states, here, table.frequencies))
+                continue
             f, c = frequency.take(here), before.take(here)
             full, rest = f * (1 << 32 - BITS), (1 << BITS) - f
             for start in reversed(range(0, len(here), lanes)):
@@ -147,13 +157,37 @@ def write_lanes(calls: Sequence[tuple[Array, Array]], lanes: int) -> tuple[bytes
     return states.astype("<u4").tobytes(), packed, left[::-1]
 
 
+def _write_compiled(library: Any, states: Array, here: Array, frequencies: Array) -> Array:
+    """The words of some rows, as the loop of `_write` makes them."""
+    assert int(here.view(np.uint64).max()) < len(frequencies)  # numpy would look, C does not
+    words, before = np.empty(len(here), np.uint16), np.cumsum(frequencies) - frequencies
+    tables = frequencies.astype(np.uint32), before.astype(np.uint32)
+    arrays, sizes = (states, here, *tables, words), (len(states), len(here))
+    num = compiled.call(library.write_lanes, *arrays, *sizes)
+    return words[len(words) - num :].astype("<u2")
+
+
+def same_bits(library: Any) -> bool:
+    """Whether compiled loops write and read as those of numpy do."""
+    numbers, weights = np.arange(5000, dtype=np.intp) ** 2 % 2003 % 17, np.arange(17.0, 0, -1)
+    written = _write([(numbers, weights)], LEAST, None)
+    if written != _write([(numbers, weights)], LEAST, library):
+        return False
+    states, words = (np.frombuffer(part, np.uint8) for part in written[:2])
+    reader = LaneReader(states, words, library)
+    same = np.array_equal(reader.read(len(numbers), weights), numbers)
+    reader.expect_end()
+    return same
+
+
 class LaneReader:
     """Reads what `write_lanes` wrote: ``states`` and ``words`` are its bytes."""
 
-    def __init__(self, states: Array, words: Array):
+    def __init__(self, states: Array, words: Array, library: Any = None):
         self._states = states.view("<u4").astype(np.uint32)
-        self._words = words.view("<u2")
+        self._words = words.view("<u2").astype(np.uint16)
         self._taken = 0
+        self._library = library or compiled.functions(same_bits)
         if int(self._states.min()) < LOWEST:
             raise WireError(f"expected the states of lanes from {LOWEST} on")
 
@@ -173,6 +207,10 @@ class LaneReader:
         for first in range(0, len(out), ahead):
             here = out[first : first + ahead]
             full = len(here) // lanes * lanes
+            if self._library:
+                self._read_compiled(slots[: len(here)], multiply, add)
+                by_slot.take(slots[: len(here)], out=here, mode="clip")
+                continue
             for slot in slots[:full].reshape(-1, lanes):
                 self._step(self._states, slot, multiply, add, spare, low)
             if rest := len(here) - full:
@@ -201,6 +239,13 @@ class LaneReader:
             raise WireError("the words of the lanes end too early")
         states |= self._words[taken:end]
         x[places] = states
+
+    def _read_compiled(self, slots: Array, multiply: Array, add: Array) -> None:
+        arrays = self._states, self._words, slots, multiply, add
+        sizes = len(self._states), len(self._words), self._taken, len(slots)
+        self._taken = compiled.call(self._library.read_lanes, *arrays, *sizes)
+        if self._taken > len(self._words):
+            raise WireError("the words of the lanes end too early")
 
     def expect_end(self) -> None:
         """Raise WireError unless all words were taken and each lane is where the encoder began."""

@@ -53,7 +53,7 @@ from fltoolkit.codecs.coders import (
     places_of,
     split_bits,
 )
-from fltoolkit.codecs.entropy import Entropy, range_coder
+from fltoolkit.codecs.entropy import Entropy, range_coder, range_reader
 from fltoolkit.codecs.stage import Indices, Symbols
 from fltoolkit.wire import Reader, WireError, varint
 from fltoolkit_research.codecs._lanes import (
@@ -286,7 +286,7 @@ class _Reader(_Models):
     """Reads what a `_Writer` wrote: each method is the inverse of the method of the same name."""
 
     def __init__(self, words: bytes, lanes: LaneReader | None):
-        self._coder, self._lanes = range_coder()(words), lanes
+        self._coder, self._lanes = range_reader(words), lanes
 
     def code(self, numbers: Array, weights: Array) -> None:
         taken = 0

@@ -26,7 +26,8 @@ entry are drawn from this seed and the entry's name.
 **The same on every machine.** Both ends of a `Difference` decode a message and must hold the same
 bits, but a matrix kernel chooses its own order of addition. So decoding only adds and subtracts
 pairs of values, in the order of `_hadamard_in_order`, and the levels of `EDEN` are rounded to six
-digits after the point. Only the sender encodes, so its last bits may differ between machines.
+digits after the point. Only the sender encodes, so its last bits may differ between machines, and
+where compiled loops are used (fltoolkit/compiled.py): these always add in that order.
 
 Source: Suresh et al. 2017, arXiv 1611.00429, section 3 (signs and Hadamard, padded).
 """
@@ -36,11 +37,13 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fltoolkit import compiled
 from fltoolkit.arrays import Array
 from fltoolkit.codecs.floats import look_up, middles
 from fltoolkit.codecs.quantize import FLOAT32_MAX, Draw, Quantizer, chunks, expect
@@ -62,6 +65,7 @@ SEED = side("", "h")
 """The name of the seed of the signs. It names no entry: the seed belongs to the whole message."""
 
 DIGITS = 6  # of a level after the point: from the tenth on, digits differ between machines
+MANY = 1 << 12  # values from which on compiled loops are used
 RADIX = 16  # rows of the largest matrix that is multiplied with: faster than 8 and 32
 
 
@@ -119,14 +123,22 @@ def _matrix(n: int, dtype: torch.dtype) -> Tensor:
     return torch.stack([hadamard_plain(row) for row in torch.eye(n, dtype=torch.float64)]).to(dtype)
 
 
-def _signs(seed: int, name: str, n: int) -> Tensor:
-    """1 or -1 for each value that the two steps move: float32 [2, m].
+def _bits(seed: int, name: str, n: int) -> Array:
+    """A bit for each of m values that the first step moves, then for those of the second: uint8.
 
-    Signs are made from raw bits: numpy promises to keep these the same in later versions.
+    They are raw bits: numpy promises to keep these the same in later versions.
     """
-    m = 1 << (n.bit_length() - 1)
     key = np.random.SeedSequence([seed, zlib.crc32(name.encode())])
-    bits = np.random.SFC64(key).random_raw(-(-2 * m // 64)).view(np.uint8)
+    return np.random.SFC64(key).random_raw(-(-2 * _moved(n) // 64)).view(np.uint8)
+
+
+def _moved(n: int) -> int:
+    """m, the largest power of two up to n."""
+    return 1 << (n.bit_length() - 1)
+
+
+def _signs(bits: Array, m: int) -> Tensor:
+    """1 or -1 for each value that the two steps move: float32 [2, m]."""
     return torch.from_numpy(_signs_of_bytes().take(bits, axis=0)).view(-1)[: 2 * m].view(2, m)
 
 
@@ -137,33 +149,66 @@ def _signs_of_bytes() -> Array:
     return np.float32(2) * bits - np.float32(1)
 
 
-def _rotate(x: Tensor, signs: Tensor) -> Tensor:
+def _rotate(x: Tensor, bits: Array) -> Tensor:
     """y = R x, for x [n]."""
-    (one, two), m, y = signs, signs.shape[1], x.clone()
+    if library := _library(x):
+        return _compiled(library, x, bits, back=False)
+    (one, two), m, y = _signs(bits, _moved(len(x))), _moved(len(x)), x.clone()
     y[:m] = hadamard(y[:m] * one)
     y[-m:] = hadamard(y[-m:] * two)
     return y
 
 
-def _rotate_back(y: Tensor, signs: Tensor) -> Tensor:
+def _rotate_back(y: Tensor, bits: Array) -> Tensor:
     """x, the inverse of `_rotate`: the same steps, the last one first."""
-    (one, two), m, x = signs, signs.shape[1], y.clone()
+    library = _library(y)
+    return _compiled(library, y, bits, back=True) if library else _back_in_order(y, bits)
+
+
+def _back_in_order(y: Tensor, bits: Array) -> Tensor:
+    (one, two), m, x = _signs(bits, _moved(len(y))), _moved(len(y)), y.clone()
     x[-m:] = _hadamard_in_order(x[-m:]) * two
     x[:m] = _hadamard_in_order(x[:m]) * one
     return x
 
 
-def _within_float32(turn: Callable[[Tensor, Tensor], Tensor], x: Tensor, signs: Tensor) -> Tensor:
-    """turn(x, signs), without overflow in sums; a value beyond float32 becomes its largest."""
-    y = turn(x, signs)
+def _library(x: Tensor) -> Any:
+    """The compiled loops, if these values are for them: float32, and many."""
+    return x.dtype == torch.float32 and len(x) >= MANY and compiled.functions(same_bits)
+
+
+def _compiled(library: Any, x: Tensor, bits: Array, back: bool) -> Tensor:
+    """`_rotate` or `_rotate_back` by compiled loops, which add in order both ways."""
+    m, y = _moved(len(x)), x.numpy().copy()
+    one, two, none = bits[: m // 8], bits[m // 8 : m // 4], np.full(m // 8, 255, np.uint8)
+    first, second = (y[:m], one), (y[-m:], two)
+    for values, signs in (second, first) if back else (first, second):
+        before, after = (none, signs) if back else (signs, none)
+        compiled.call(library.rotate, values, before, after, m, 1 / math.sqrt(m))
+    return torch.from_numpy(y)
+
+
+def same_bits(library: Any) -> bool:
+    """Whether the compiled loops turn some values back as the plain code does."""
+    for n in (4096, 9000, 17_000):  # with each number of levels modulo 3, as they are compiled
+        y = torch.from_numpy(np.random.SFC64(n).random_raw(n).astype(np.int64).astype(np.float32))
+        bits = _bits(0, "w", n)
+        if not torch.equal(_compiled(library, y, bits, back=True), _back_in_order(y, bits)):
+            return False
+    return True
+
+
+def _within_float32(turn: Callable[[Tensor, Array], Tensor], x: Tensor, bits: Array) -> Tensor:
+    """turn(x, bits), without overflow in sums; a value beyond float32 becomes its largest."""
+    y = turn(x, bits)
     if is_finite(y):
         return y
-    return turn(x.double(), signs).clamp(-FLOAT32_MAX, FLOAT32_MAX).float()
+    return turn(x.double(), bits).clamp(-FLOAT32_MAX, FLOAT32_MAX).float()
 
 
 def _pieces(n: int) -> list[slice]:
     """The places that only step 1 has changed, if there are any, and those of step 2."""
-    m = 1 << (n.bit_length() - 1)
+    m = _moved(n)
     return [slice(n - m), slice(n - m, n)] if m < n else [slice(n)]
 
 
@@ -178,7 +223,7 @@ class _Rotating(RandomStage):
         out = dict(parts)
         for name, tensor in floats(parts).items():
             x = tensor.detach().reshape(-1)
-            y = _within_float32(_rotate, x, _signs(seed, name, len(x)))
+            y = _within_float32(_rotate, x, _bits(seed, name, len(x)))
             out[name] = y.view(tensor.shape)
             out[SEED] = torch.from_numpy(np.array(seed, np.uint32).view(np.int32))
         return out
@@ -192,7 +237,7 @@ class _Rotating(RandomStage):
         seed = take_side(out, "", "h", torch.int32)
         for name, tensor in entries.items():
             y = tensor.reshape(-1)
-            x = _within_float32(_rotate_back, y, _signs(int(seed) & 0xFFFF_FFFF, name, len(y)))
+            x = _within_float32(_rotate_back, y, _bits(int(seed) & 0xFFFF_FFFF, name, len(y)))
             out[name] = x.view(tensor.shape)
         return out
 
