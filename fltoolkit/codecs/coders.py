@@ -184,6 +184,14 @@ def join_bits(payload: Array, count: int, num_levels: int, read: Read) -> Array:
     return (high.astype(np.int64) << low) | lows if low else high
 
 
+def steps(values: Array, before: int) -> Array:
+    """As ``np.diff(values, prepend=before)``, which takes ten times as long for few values."""
+    out = values.copy()
+    out[1:] -= values[:-1]
+    out[:1] -= before
+    return out
+
+
 def _gaps(part: Indices) -> tuple[Any, ...]:
     """Rice-coded gaps or a bitmap, whichever is smaller.
 
@@ -193,7 +201,7 @@ def _gaps(part: Indices) -> tuple[Any, ...]:
     count, size = len(places), part.size
     if size > MAX_SIZE or (count and not (places[0] >= 0 and places[-1] < size)):
         raise ValueError(f"indices must be below size={size}, and that at most {MAX_SIZE}")
-    gaps = np.diff(places, prepend=-1) - 1
+    gaps = steps(places, -1) - 1
     if count and gaps.min() < 0:
         raise ValueError("indices must be strictly increasing")
     # quotients cost 1 + gap // 2**shift bits, remainders shift bits: convex in shift
@@ -218,7 +226,7 @@ def _read_gaps(payload: Array, count: int, size: int) -> Array:
     ends = np.flatnonzero(np.unpackbits(unary, bitorder="little"))
     if len(ends) != count:
         raise WireError(f"expected the gaps of {count} indices, found {len(ends)}")
-    quotients = np.diff(ends, prepend=-1) - 1
+    quotients = steps(ends, -1) - 1
     if int(quotients.sum()) << shift > size:  # before numbers of 64 bits would overflow
         raise WireError(f"expected indices below {size}, found larger gaps")
     places = np.cumsum((quotients << shift) + remainders + 1) - 1

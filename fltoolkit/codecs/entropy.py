@@ -47,6 +47,7 @@ from fltoolkit.codecs.coders import (
     mask_of,
     places_of,
     split_bits,
+    steps,
 )
 from fltoolkit.codecs.stage import Indices, Symbols
 from fltoolkit.wire import WireError
@@ -231,13 +232,16 @@ def _rounded(counts: Array) -> Array:
     return (counts >> dropped) + BETWEEN * dropped
 
 
-def _weights(numbers: Array) -> Array:
-    """Twice the middle of the counts that have one number of `_rounded`; exact on every machine."""
+@cache
+def _weights() -> Array:
+    """For each number of `_rounded`: twice the middle of its counts; exact on every machine."""
+    numbers = np.arange(REACH + 1)
     dropped = np.maximum(numbers // BETWEEN - 1, 0)
     lowest, width = (numbers - BETWEEN * dropped) << dropped, np.left_shift(1, dropped)
     return np.where(dropped > 0, 2 * lowest + width, 2 * lowest).astype(np.float64)
 
 
+@cache
 def _changes() -> Array:
     """Weights of the change of `_rounded` from a level to the next one: small ones are likely."""
     change = np.abs(np.arange(-REACH, REACH + 1.0))
@@ -255,7 +259,7 @@ def _read_counted(payload: Array, count: int, levels: int) -> Array:
     numbers = np.cumsum(words.read(levels, _changes()).astype(np.int64) - REACH)
     if levels < 2 or numbers.min() < 0 or not 0 < numbers.max() <= REACH:
         raise WireError("expected the counts of symbols: the range coder's words are damaged")
-    return words.read(count, _weights(numbers)).astype(np.uint8)
+    return words.read(count, _weights()[numbers]).astype(np.uint8)
 
 
 def _read_shared(payload: Array, count: int, size: int) -> Array:
@@ -307,8 +311,8 @@ class Entropy(BitPack):
         values, levels, lows = split_bits(part)
         # numpy would count in int64, which takes memory; | refuses numbers that are not whole
         counts = torch.from_numpy((values | 0).astype(np.uint8, copy=False)).bincount(None, levels)
-        changes = np.diff(_rounded(counts.numpy()), prepend=0)
-        calls = [(changes + REACH, _changes()), (values, _weights(np.cumsum(changes)))]
+        changes = steps(_rounded(counts.numpy()), 0)
+        calls = [(changes + REACH, _changes()), (values, _weights()[np.cumsum(changes)])]
         return COUNTED, *lows, range_coder().write(calls)
 
     def _places(self, part: Indices) -> tuple[int, bytes]:

@@ -130,7 +130,6 @@ class ErrorFeedback(Wrapper):
         for name, tensor in tree.items():
             if not tensor.is_floating_point():
                 continue
-            check_finite(name, tensor)  # or the residual would keep it for ever
             wide = tensor.detach().cpu().to(torch.promote_types(tensor.dtype, torch.float32))
             if (residual := self.residual.get(name)) is not None:
                 if residual.shape != tensor.shape:
@@ -138,8 +137,8 @@ class ErrorFeedback(Wrapper):
                         f"entry {name!r} has shape {tuple(tensor.shape)}, its residual "
                         f"{tuple(residual.shape)}: one link carries one model"
                     )
-                faded = residual if self.decay == 1 else self.decay * residual
-                check_finite(name, wide := wide + faded)
+                wide = wide + (residual if self.decay == 1 else self.decay * residual)
+            check_finite(name, wide)  # or the residual would keep it for ever
             owed[name] = wide
         return owed
 

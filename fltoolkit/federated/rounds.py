@@ -143,6 +143,7 @@ def one_round(
     due = {k: time for k, time in times.items() if time < math.inf}  # the others drop out
     model, updates = sent_entries(workers.model), []
     size = min(AT_A_TIME, 1 + MOST // (dense_nbytes(model) + 1))  # parts, so that memory suffices
+    comes = channel.is_here(server.name) and not isinstance(server.mean, Collecting)
     running = None if backlog.late or size >= len(cohort) else _running_mean(workers, server, due)
     for first in range(0, len(cohort), size):
         part = cohort[first : first + size]
@@ -151,8 +152,7 @@ def one_round(
         for k, update in workers.learn(channel, answering, round_).items():
             weight = len(workers.clients[k][1])
             loss, delta, masks = send_update(k, server.name, update, channel, server.mean)
-            has_come = channel.is_here(server.name) and not isinstance(server.mean, Collecting)
-            arrived = delta if has_come else None
+            arrived = delta if comes else None
             if arrived and isinstance(server.mean, WithMasks) and not masks:
                 _check_masks(channel.links.codecs_of(Link(k, server.name, "update")).receiving)
             if arrived is not None and (wrong := what_is_wrong(arrived, model)):

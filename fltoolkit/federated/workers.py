@@ -19,7 +19,7 @@ from torch import nn
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import Local, LocalUpdate, check_settings
 from fltoolkit.federated.many_at_once import local_updates
-from fltoolkit.federated.means import Collecting, Mean, WithMasks, mean_of_all
+from fltoolkit.federated.means import Mean, WithMasks, mean_of_all
 from fltoolkit.federated.samples import Clients, as_clients, check_fit
 from fltoolkit.history import Record
 from fltoolkit.trees import Tree, is_finite, plus_difference
@@ -220,7 +220,7 @@ def send_update(
         warnings.warn(f"{where}: {update}", stacklevel=3)
         channel.send(client, server, "control", {"failed": torch.ones((), dtype=torch.uint8)})
         return math.nan, None, {}
-    if isinstance(mean, Collecting):
+    if hasattr(mean, "collect"):  # as `isinstance` of `Collecting` would tell in 30 microseconds
         return update.loss, update.delta, {}
     if isinstance(mean, WithMasks):
         return update.loss, *channel.send_masked(client, server, "update", update.delta)
