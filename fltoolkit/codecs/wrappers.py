@@ -105,10 +105,15 @@ class ErrorFeedback(Wrapper):
 
     def encode(self, tree: Tree) -> bytes:
         """Encode ``tree`` plus residual; remember what the receiver will not get."""
-        owed = self._owed(tree)
-        message, sent = self.codec.encode_and_decode({**tree, **_narrowed(owed, tree)})
+        owed, mine = self._owed(tree), {*self.residual}
+        self.residual |= owed  # the old one is in the sum: large models need the memory
+        try:
+            message, sent = self.codec.encode_and_decode({**tree, **_narrowed(owed, tree)})
+        except BaseException:  # up to rounding, what was owed before
+            self.residual |= {name: owed[name] - tree[name].detach().cpu() for name in owed}
+            raise
         for name, tensor in owed.items():  # in place of a sum, never of a caller's tensor
-            out = tensor if name in self.residual else None
+            out = tensor if name in mine else None
             self.residual[name] = torch.sub(tensor, sent[name].to(tensor.dtype), out=out)
         return message
 

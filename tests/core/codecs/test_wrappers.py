@@ -132,6 +132,14 @@ def test_an_infinite_sum_does_not_stay_in_a_residual():
     assert codec.residual["w"].tolist() == huge["w"].tolist()
 
 
+def test_a_message_that_fails_leaves_what_was_owed():
+    codec = ErrorFeedback(Pipeline(TopK(0.5)))
+    codec.encode({"w": torch.tensor([3.0, 2.0])})
+    with pytest.raises(ValueError, match="must not hold the character"):
+        codec.encode({"w": torch.tensor([5.0, 7.0]), "a\x1fb": torch.ones(1)})
+    assert codec.residual["w"].tolist() == [0, 2]
+
+
 def test_residuals_overwrite_nothing_of_others():
     """A residual takes the place of a sum: not of the caller's tensor, nor of a saved state."""
     codec, x = ErrorFeedback(Pipeline(TopK(0.3))), normal(50)
