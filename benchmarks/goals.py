@@ -35,6 +35,7 @@ from benchmarks.split_speed import (
     interleaved,
     step_works,
 )
+from fltoolkit import compiled
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import (
     Entropy,
@@ -292,7 +293,8 @@ def main() -> None:
     torch.manual_seed(0)
     capability = torch.backends.cpu.get_cpu_capability()
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the start")
-    print(f"{processor()} ({capability}), torch {torch.__version__}, one thread\n")
+    loops = "compiled" if compiled.place().exists() else "plain"
+    print(f"{processor()} ({capability}), torch {torch.__version__}, one thread, {loops} loops\n")
     print(f"{'work':50s}{'shortest':>9s}{'median':>9s}  {'':20s}{'goal':>6s}  met")
     for part in only:
         for row in PARTS[part]():
