@@ -31,6 +31,7 @@ from fltoolkit.wire import pack
 from fltoolkit_research.codecs import BFloat16
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("optimizer", [SGD, torch.optim.Adam])
 def test_resumed_run_is_bit_equal_to_an_uninterrupted_one(tmp_path, optimizer):
     data = Batches(*toy_data(), batch_size=8, seed=0)

@@ -109,6 +109,7 @@ def test_what_the_loss_ignores_no_metric_counts(make, ignored):
 WEIGHTS = torch.tensor([1.0, 20.0, 3.0, 0.5, 7.0])
 
 
+@pytest.mark.later
 @pytest.mark.parametrize(
     "loss_fn",
     [

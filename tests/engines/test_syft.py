@@ -481,6 +481,7 @@ def test_an_approved_job_can_hide_private_data_in_an_update_of_the_right_shape(n
 # --------------------------------------------------------------------- the two Colab notebooks
 
 
+@pytest.mark.later
 def test_the_two_colab_notebooks_understand_each_other(monkeypatch):
     """All their cells but install, login and clean-up, in the order of turns, in two threads."""
     drive, turns = MockDrive(), {}

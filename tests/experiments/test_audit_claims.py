@@ -81,6 +81,7 @@ def test_nf4_has_the_published_levels():
     torch.testing.assert_close(back, expected, atol=1e-5, rtol=0)
 
 
+@pytest.mark.later
 def test_the_nearest_of_all_points_is_sent_for_each_pair():
     namespace = claim("higgs_2024")
     stage, grid = namespace["Pairs"](2), namespace["normal_grid"](2)

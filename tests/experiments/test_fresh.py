@@ -2,10 +2,14 @@
 
 import shutil
 
+import pytest
+
 from experiments import fresh
 from experiments.pareto.report import read_kept
 from experiments.pareto.tuned import PLANS, SEEDS
 from experiments.runs import read
+
+pytestmark = pytest.mark.later
 
 
 def test_every_named_row_has_seeds_and_none_is_drawn_again(tmp_path):

@@ -12,6 +12,8 @@ from fltoolkit.split import BudgetGate
 from fltoolkit_research import num_steps, run
 from fltoolkit_research.text import text_of
 
+pytestmark = pytest.mark.later
+
 
 def test_every_method_has_as_many_trials():
     for data, plan in tuned.PLANS.items():

@@ -5,6 +5,8 @@ from torch import nn
 from experiments.audit.published_tables import published_tables, resnet50, vgg16
 from fltoolkit.cost import measure
 
+pytestmark = pytest.mark.later
+
 
 def num_parameters(module: nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())

@@ -22,6 +22,7 @@ def printed() -> list[str]:
     return list(readme.phrases())
 
 
+@pytest.mark.later
 def test_each_headline_stands_on_the_page_of_results(printed: list[str]) -> None:
     text = plain(PAGE.read_text(encoding="utf-8"))
     assert not [phrase for phrase in printed if phrase not in text]
@@ -38,6 +39,7 @@ def test_no_factor_stands_there_that_nothing_prints(printed: list[str]) -> None:
     assert found <= known
 
 
+@pytest.mark.later
 def test_readme_has_the_table_and_few_words() -> None:
     text = README.read_text(encoding="utf-8")
     assert put_between(text, readme.BEGIN, readme.END, readme.table()) == text

@@ -46,6 +46,7 @@ def test_a_sweep_runs_each_once(tmp_path, capsys):
     assert list(read(path)) == ["digits-0", "digits-1"]
 
 
+@pytest.mark.later
 def test_all_files_of_results_are_read():
     for path in STORED.glob("*.jsonl"):
         rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())

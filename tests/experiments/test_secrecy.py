@@ -20,6 +20,7 @@ def both():
     return [run(SMALL, setting(name), 0) for name in ("2 bits, clear", "2 bits, secret")]
 
 
+@pytest.mark.later
 def test_the_secret_run_has_the_weights_of_the_clear_one_and_costs_more(both):
     clear, secret = both
     assert clear["weights"] == secret["weights"]

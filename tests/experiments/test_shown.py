@@ -117,6 +117,7 @@ PRINTED: dict[str, Callable[[], bool]] = {
 }
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("name", PRINTED)
 def test_the_page_shows_what_is_printed(name: str) -> None:
     assert PRINTED[name](), "run its command with --write, or put in what it prints with --report"

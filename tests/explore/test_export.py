@@ -30,6 +30,7 @@ def load(path: Path, name: str) -> Any:
 export = load(EXPLORE.parents[1] / "tools" / "export_explore.py", "export_explore")
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("name", export.EXPORTS)
 def test_the_data_are_those_of_the_stored_runs(name: str) -> None:
     kept = (EXPLORE / "data" / f"{name}.js").read_text(encoding="utf-8")

@@ -88,6 +88,7 @@ def long_vectors():
     yield "strided", torch.stack([x, x])[:, ::2].t()
 
 
+@pytest.mark.later
 @pytest.mark.parametrize(("name", "x"), list(long_vectors()))
 def test_largest_of_long_vectors(name, x):
     for k in (1, 200, 2000, 20_000, x.numel() - 1, x.numel()):

@@ -132,6 +132,7 @@ def test_honest_messages_are_never_refused(codec, monkeypatch):
     assert most_values(len(message)) >= 1_000_000
 
 
+@pytest.mark.later
 def test_only_what_needs_it_is_padded():
     """Seventeen million values: sixteen are free, and few bytes must vouch for the others."""
     codec, n = Pipeline(RandomK(1e-6)), FREE_VALUES + 4096 * 1000

@@ -154,6 +154,7 @@ def test_residuals_overwrite_nothing_of_others():
         assert not torch.equal(codec.residual["w"], before)
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 def test_a_residual_does_not_forget_small_values(dtype):
     """What is sent and what is still owed are together what was put in, after 800 messages."""

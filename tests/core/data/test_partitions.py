@@ -22,6 +22,7 @@ def flatten(parts):
     return torch.cat(parts).tolist()
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("kind", PARTITIONS)
 @settings(max_examples=50)
 @given(

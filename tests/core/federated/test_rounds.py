@@ -77,6 +77,7 @@ def close(one, two, atol):
 # ---- What it equals -----------------------------------------------------------------------------
 
 
+@pytest.mark.later
 def test_full_precision_is_the_algorithm_without_a_channel():
     """Algorithm 1 in ten lines, bit by bit; and codecs that lose nothing change nothing."""
     clients, local = people(), Local(4, lr=0.1, epochs=2)
@@ -449,6 +450,7 @@ class Ear(Channel):
         return received
 
 
+@pytest.mark.later
 def test_a_compiled_model_has_plain_names():
     model = nn.Sequential(nn.Linear(6, 3), nn.LogSoftmax(dim=1))
     compiled = torch.compile(model, backend="eager")  # only its name matters here

@@ -34,6 +34,7 @@ def test_several_seeds_are_mean_and_band() -> None:
     assert "mean of 2 runs, 95 % interval (t): 21.5 % to 148.5 %" in ax.get_label()
 
 
+@pytest.mark.later
 def test_seeds_with_other_bytes_are_compared_where_all_have_values() -> None:
     ax = plots.accuracy_over_bytes({"a": [run(0.0, 0.4), run(0.2, 0.2, nbytes=1_500_000)]})
     assert ax.lines[0].get_xdata() == pytest.approx(
@@ -56,6 +57,7 @@ def test_missing_data_is_explained(histories: dict, message: str) -> None:
         plots.accuracy_over_bytes(histories)
 
 
+@pytest.mark.later
 def test_seeds_without_common_range_are_a_point_with_a_bar() -> None:
     late = History([{"nbytes": 9_000_000, "accuracy": 0.1}])
     ax = plots.accuracy_over_bytes({"split": run(0.5, 0.9), "a": [run(0.1, 0.2), late]})

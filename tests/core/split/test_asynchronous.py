@@ -39,6 +39,7 @@ def states(records):
     return "".join(record["state"] for record in records)
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("gate", [LossGate(0.0), LossGate(0.0, every=1), AlwaysA(), Periodic(1)])
 def test_threshold_0_is_vanilla_bit_by_bit(gate):
     alice, bob = parties()
@@ -68,6 +69,7 @@ def test_bytes_per_step_are_those_of_the_state():
     assert len(set(silent)) == 2  # one announcement, then not a byte
 
 
+@pytest.mark.later
 @pytest.mark.machines
 def test_after_b_state_c_learns_what_b_would():
     """With the bottom at rest a renewed cache holds what B would send again, up to the last digit.
@@ -123,6 +125,7 @@ def relay(train, gate=None, num_rounds=4, **settings):
     return records, alices, bob, channel
 
 
+@pytest.mark.later
 def test_relay_in_state_a_is_the_relay():
     plain, alices, bob, channel = relay(train_relay)
     records, alices2, bob2, channel2 = relay(train_async_relay, AlwaysA())
@@ -220,6 +223,7 @@ def test_a_run_that_goes_on_is_one_that_never_stopped(tmp_path, gate, upload, st
     assert len(set(states(records))) > 1
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("stop", [1, 5, 8])
 def test_a_relay_goes_on_with_the_newest_bottom(tmp_path, stop):
     parts = partition_iid(DATA.y_train[:300], 3, seed=0)

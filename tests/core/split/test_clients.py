@@ -59,6 +59,7 @@ def local_epoch(model, batches, round_):
     unsplit(model, batches.epoch(round_), torch.optim.SGD(model.parameters(), lr=LR))
 
 
+@pytest.mark.later
 def test_splitfed_v1_is_fedavg_of_the_whole_network():
     alices, bob, data = clients(3)
     reference = small_net(dropout=False)
@@ -76,6 +77,7 @@ def test_splitfed_v1_is_fedavg_of_the_whole_network():
     assert len([t for t in channel.transfers if t.kind == "model"]) == 3 * 3 * 2
 
 
+@pytest.mark.later
 def test_splitfed_v2_shares_one_top_and_averages_bottoms():
     alices, bob, data = clients(3)
     bottom, top = small_net(dropout=False)[:4], small_net(dropout=False)[4:]
@@ -135,6 +137,7 @@ def test_clients_are_checked():
             inspect.unwrap(check_clients)(alices, bob, [wrong] * 3)
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("train", [train_relay, train_splitfed])
 def test_rounds_can_be_resumed(train):
     more = {"version": 2} if train is train_splitfed else {}

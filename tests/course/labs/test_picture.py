@@ -11,6 +11,7 @@ from fltoolkit_course.labs import ThresholdLab
 from fltoolkit_course.labs.picture import axes_of, draw, ledger, segments, status_in_words
 
 
+@pytest.mark.later
 def test_states_and_ledger_are_those_of_the_run() -> None:
     lab = small(20, threshold=0.3)
     run = lab.run()
@@ -88,6 +89,7 @@ def test_the_svg_shows_states_by_letter_and_height_marks_and_ledger(two_runs: Th
     assert set(lab.board.states) == {state.value for state in State}
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9])
 def test_pictures_of_runs_that_have_hardly_begun(count: int) -> None:
     lab = small()

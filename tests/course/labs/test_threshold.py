@@ -1,9 +1,12 @@
 """The threshold lab: what crosses in state C."""
 
+import pytest
+
 from fltoolkit_course.labs import ThresholdLab
 from fltoolkit_course.quiz import quiz
 
 
+@pytest.mark.later
 def test_in_state_c_the_announcement_of_the_state_crosses_and_nothing_else() -> None:
     """What the lab and the hint of the quiz say is what is measured."""
     lab = ThresholdLab(num_epochs=4, threshold=1.0)

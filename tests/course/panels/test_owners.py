@@ -16,6 +16,7 @@ READ = {
 }
 
 
+@pytest.mark.later
 def test_the_slider_goes_back_to_earlier_rounds(shown: list[dict[str, Any]]) -> None:
     panel = OwnersPanel(READ, LABELS, [1000, 2000])
     panel._ipython_display_()
