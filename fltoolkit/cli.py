@@ -1,4 +1,4 @@
-"""The command line: ``fltoolkit run``, ``fltoolkit course`` and the other commands.
+"""The command line: ``fltoolkit sweep``, ``fltoolkit course`` and the other commands.
 
 Here: finding the command and its errors. Not here: the commands. Each package beside the core
 offers its own as entry points of the group `GROUP` (pyproject.toml); so may any other package. A
@@ -18,7 +18,7 @@ GROUP = "fltoolkit_commands"
 def commands() -> dict[str, EntryPoint]:
     """All commands of the installed packages, by name.
 
-    >>> "run" in commands()
+    >>> "sweep" in commands()
     True
     """
     return {command.name: command for command in entry_points(group=GROUP)}
@@ -27,12 +27,8 @@ def commands() -> dict[str, EntryPoint]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the first argument names; returns the exit status.
 
-    >>> main(["run", "--print", "protocol=fedavg", "num_clients=10"])
-    {
-      "protocol": "fedavg",
-      "num_clients": 10
-    }
-    0
+    >>> main(["compare", "nowhere.jsonl"])  # and a line of stderr says what is wrong
+    2
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     found = commands()

@@ -18,7 +18,7 @@
     finetuning  a frozen model and the small changes that are learned and sent
     decide_table  a table of several owners, read from a file
     decide      should we train together? measured on such a table
-    commands    what ``fltoolkit run``, ``sweep``, ``compare`` and ``report`` do
+    commands    what ``fltoolkit sweep``, ``compare`` and ``decide`` do
     codecs      a room: rotations, learned levels, relatives of top-k
     data        a room: texts, more partitions
     federated   a room: more ways to train together

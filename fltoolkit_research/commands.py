@@ -1,4 +1,4 @@
-"""The subcommands for experiments: run, sweep, compare, report; and decide.
+"""The subcommands for experiments: sweep and compare; and decide.
 
 Here: their arguments and what they print. Not here: the table of commands (cli). Each
 command is a few lines around functions that scripts can call, too.
@@ -6,7 +6,6 @@ command is a few lines around functions that scripts can call, too.
 
 import argparse
 import importlib
-import json
 import os
 import re
 import sys
@@ -21,14 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fltoolkit_research.experiment import Experiment
 
-__all__ = ["compare_command", "decide_command", "report_command", "run_command", "sweep_command"]
-
-PROTOCOL_LINES = """\
-  split, relay, splitfed, split_async: a network is cut
-  fedavg: whole networks are averaged
-  pooled, solved, one_sum, alone, nothing: what every method is compared with
-"""
-"""As text, so that --help imports nothing; a test compares it with the protocols that there are."""
+__all__ = ["compare_command", "decide_command", "sweep_command"]
 
 _SWEEPS = """
   fltoolkit sweep methods.json                    into methods.jsonl beside it
@@ -49,47 +41,9 @@ _COMPARISONS = """
   fltoolkit compare methods.jsonl --budget 1MB       and the accuracy within a megabyte
   fltoolkit compare methods.jsonl --against FedAvg   differences to this setting
   fltoolkit compare methods.jsonl --csv > methods.csv
+  fltoolkit compare methods.jsonl --figure front.pdf
 """
 _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
-
-
-def run_command(arguments: Sequence[str]) -> int:
-    """Train one experiment and print a line for each record."""
-    parser = _parser(
-        "run",
-        "Train one experiment and print a line at each evaluation: metric, loss, and all bytes\n"
-        "sent so far. docs/extend.md lists all settings with their defaults.",
-        """
-  fltoolkit run                                   split learning of digits, one client
-  fltoolkit run experiment.json                   settings from a file
-  fltoolkit run protocol=fedavg num_clients=10 rounds=20 lr=0.1
-  fltoolkit run 'codecs.activations=Pipeline(Quantize(4), Entropy())'
-  fltoolkit run protocol=split_async 'gate=LossGate(0.1)' --print
-  fltoolkit run 'optimizer=AdamW(lr=0.001)' metric=perplexity
-  fltoolkit run --import my_module protocol=gossip 'data=my_data()' 'model=my_model(width=64)'
-
-protocols:
-"""
-        + PROTOCOL_LINES,
-    )
-    parser.add_argument("what", nargs="*", metavar="FILE or SETTING=VALUE", help="see below")
-    parser.add_argument("--print", action="store_true", help="show the settings, train nothing")
-    args = _parse(parser, arguments)
-    experiment = _experiment(args.what, args.modules)
-    if args.print:
-        print(experiment.to_json(indent=2))
-        return 0
-    from fltoolkit.units import amount
-    from fltoolkit_research.runs import records
-
-    metric = experiment.metric
-    print(f"{experiment.title}   key {experiment.key}")
-    for record in records(experiment):
-        value, loss = metric.words(float(record[metric.name])), float(record.get("loss", 0))
-        sent = amount("nbytes", int(record["nbytes"]))
-        words = f"{metric.name.replace('_', ' ')} {value:>8}   loss {loss:7.4f}   {sent}"
-        print(f"round {float(record['round']):6.2f}   {words} sent", flush=True)
-    return 0
 
 
 def sweep_command(arguments: Sequence[str]) -> int:
@@ -115,12 +69,13 @@ def sweep_command(arguments: Sequence[str]) -> int:
     found = sweep(experiments, store=Store(place), workers=args.workers, retry=args.retry)
     broken = _print_tables(found)
     modules = "".join(f" --import {module.__name__}" for module in args.modules)
-    print(f"results are in {place}: fltoolkit report {place}{modules}")
+    figure = f"--figure {place.with_suffix('.png')}"
+    print(f"results are in {place}: fltoolkit compare {place} {figure}{modules}")
     return 1 if broken else 0
 
 
 def compare_command(arguments: Sequence[str]) -> int:
-    """Print a table of the results in a store."""
+    """Print a table of the results in a store, or draw them."""
     parser = _parser(
         "compare",
         "Print a table of a store: the metric, what it is above a setting with fewer bytes, bytes\n"
@@ -130,46 +85,23 @@ def compare_command(arguments: Sequence[str]) -> int:
         "differences are paired by seed. (*) needs a second seed to tell.",
         _COMPARISONS,
     )
-    _store_arguments(parser)
+    parser.add_argument("store", type=Path, metavar="STORE", help="made by fltoolkit sweep")
+    words = "only settings whose name contains TEXT"
+    parser.add_argument("--only", default="", metavar="TEXT", help=words)
     parser.add_argument("--target", type=float, help="a value of the metric, e.g. 0.95")
     parser.add_argument("--budget", type=_nbytes, help="bytes, such as 500kB or 1MB")
     parser.add_argument(
         "--against", metavar="NAME", help="compare with this setting, not the cheaper front point"
     )
     parser.add_argument("--csv", action="store_true", help="the table as CSV with plain numbers")
+    words = "draw a point for each setting into this file, of each task into one of its own"
+    parser.add_argument("--figure", type=Path, metavar="FILE", help=words)
     args = _parse(parser, arguments)
+    if args.figure:
+        return int(_draw(_results(args), args.figure))
     how = {"target": args.target, "budget": args.budget, "against": args.against}
     _print_tables(_results(args), "csv" if args.csv else "markdown", **how)
     return 0
-
-
-def report_command(arguments: Sequence[str]) -> int:
-    """Draw the results in a store: the Pareto plot of each task, as a file."""
-    parser = _parser(
-        "report",
-        "Draw the results of a store: the metric over all bytes sent, a point for each setting.\n"
-        "Each task (data, model, clients, partition) has a picture of its own.",
-        """
-  fltoolkit report methods.jsonl                     methods.png beside it
-  fltoolkit report methods.jsonl --out front.pdf
-""",
-    )
-    _store_arguments(parser)
-    parser.add_argument("--out", type=Path, help="default: the store with the ending .png")
-    args = _parse(parser, arguments)
-    from fltoolkit_research.analysis import by_task
-    from fltoolkit_research.plots.fronts import pareto
-
-    found, out = _results(args), args.out or args.store.with_suffix(".png")
-    tasks = by_task(result for result in found if not result.error)
-    for number, (task, mine) in enumerate(tasks.items(), 1):
-        place = out.with_stem(f"{out.stem}-{number}") if len(tasks) > 1 else out
-        pareto(mine).figure.canvas.figure.savefig(place, dpi=200)
-        print(f"{place}: {task}")
-    return int(_say_failures(found))
-
-
-# ------------------------------------------------------------------------------------- arguments
 
 
 def decide_command(arguments: Sequence[str]) -> int:
@@ -210,6 +142,9 @@ def decide_command(arguments: Sequence[str]) -> int:
         columns[name] = mine.split(",") if mine else []
     tell(read_table(args.table, args.owner, args.label, columns), args.seeds, args.minutes)
     return 0
+
+
+# ------------------------------------------------------------------------------------- arguments
 
 
 def _parser(name: str, description: str, examples: str) -> argparse.ArgumentParser:
@@ -259,13 +194,6 @@ def _from_files(
     return [replace(experiment, seed=seed) for experiment in bare.values() for seed in seeds]
 
 
-def _store_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("store", type=Path, metavar="STORE", help="made by fltoolkit sweep")
-    parser.add_argument(
-        "--only", default="", metavar="TEXT", help="only settings whose name contains TEXT"
-    )
-
-
 def _results(args: argparse.Namespace) -> list[Any]:
     from fltoolkit_research.store import Store
 
@@ -298,6 +226,19 @@ def _print_tables(found: Sequence[Any], form: Any = "markdown", **how: Any) -> b
             print(_unknown_data(mine), end="")
         if len(tasks) > 1 or form == "markdown":
             print()
+    return _say_failures(found)
+
+
+def _draw(found: Sequence[Any], out: Path) -> bool:
+    """A Pareto plot for each task, as a file; then what failed, if anything."""
+    from fltoolkit_research.analysis import by_task
+    from fltoolkit_research.plots.fronts import pareto
+
+    tasks = by_task(result for result in found if not result.error)
+    for number, (task, mine) in enumerate(tasks.items(), 1):
+        place = out.with_stem(f"{out.stem}-{number}") if len(tasks) > 1 else out
+        pareto(mine).figure.canvas.figure.savefig(place, dpi=200)
+        print(f"{place}: {task}")
     return _say_failures(found)
 
 
@@ -354,32 +295,3 @@ def _nbytes(text: str) -> float:
     if not found or found[2] not in _UNITS:
         raise argparse.ArgumentTypeError(f"{text!r}: write a number with B, kB, MB or GB")
     return float(found[1]) * _UNITS[found[2]]
-
-
-def _experiment(words: Sequence[str], modules: Sequence[ModuleType]) -> "Experiment":
-    """The experiment of a file, or the defaults, with the settings that ``words`` give."""
-    from fltoolkit_research.experiment import Experiment, read
-
-    values: dict[str, Any] = {}
-    for word in words:
-        key, equals, text = word.partition("=")
-        if not equals:
-            found = read(word, modules)
-            if len(found) != 1:
-                raise ValueError(f"{word} holds {len(found)} experiments: use fltoolkit sweep")
-            values = found[0].to_dict()
-            continue
-        part, dot, inner = key.partition(".")
-        if dot:  # codecs.update=..., settings.local_steps=...
-            values[part] = {**values.get(part, {}), inner: _plain(text)}
-        else:
-            values[key] = _plain(text)
-    return Experiment.from_dict(values, modules)
-
-
-def _plain(text: str) -> Any:
-    """The text as JSON has it: a number, true, false or null; otherwise unchanged."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
