@@ -90,6 +90,7 @@ def test_a_codec_for_a_kind_that_gossip_never_sends_is_an_error(folder):
         Experiment(**own, settings={"neighbours": 2})
 
 
+@pytest.mark.later
 def test_a_protocol_with_a_server_learns_as_fedavg_does(folder):
     quiet, how = importlib.import_module("my_module").quiet, {"num_clients": 3, "rounds": 2}
     codecs = {"update": "Pipeline(Quantize(8))"}

@@ -73,6 +73,7 @@ def test_all_of_it_in_two_files(tmp_path, monkeypatch, capsys):
     assert Path("plan.png").stat().st_size > 10_000
 
 
+@pytest.mark.later
 def test_federated_averaging_without_an_experiment(capsys):
     page: dict = {}
     exec(AVERAGE, page)

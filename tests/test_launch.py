@@ -83,6 +83,7 @@ def test_no_registry_is_named():
             assert not named.search(text), f"{name} names a registry: {named.search(text)[0]}"
 
 
+@pytest.mark.later
 def test_the_examples_in_the_readme_run(capsys):
     both = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     names = {}

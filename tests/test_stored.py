@@ -227,6 +227,7 @@ def test_each_run_is_there_once():
     assert [*STORED_RUNS] == [*RUNS]
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_gives_the_stored_records_bytes_and_weights(name):
     check_play(

@@ -76,6 +76,7 @@ AVERAGING = {
 }
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("protocol", AVERAGING)
 def test_running_statistics_stay_statistics(protocol, codec):

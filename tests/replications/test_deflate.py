@@ -9,6 +9,7 @@ from coder_laws import CoderLaws, entropy_nbytes, gaussian, nbytes, symbols
 from experiments.replications.deflate import Deflate
 from experiments.replications.zstandard import Zstd
 
+pytestmark = pytest.mark.later
 both = pytest.mark.parametrize("coder", [Deflate(), Zstd()], ids=repr)
 
 

@@ -49,6 +49,7 @@ FEW_BITS, FEW = ErrorFeedback(Pipeline(Quantize(2))), Pipeline(TopK(0.25))
 CODECS = {"ddp": {"update": FEW_BITS, "model": FEW_BITS}, "demo": {"update": FEW}}
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("name", RUNS)
 def test_each_learns_and_a_saved_run_goes_on_as_one_that_never_stopped(name, tmp_path):
     """Weights, ledger, and what each worker keeps to itself."""

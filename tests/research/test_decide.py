@@ -144,6 +144,7 @@ def test_a_test_with_one_class_is_left_out_and_said(tmp_path):
         decide(table, seeds=range(2))
 
 
+@pytest.mark.later
 def test_numbers_are_predicted_and_scored_by_r2(tmp_path):
     rows = made(160, owners=4)
     for row in rows[1:]:
@@ -160,6 +161,7 @@ def test_numbers_are_predicted_and_scored_by_r2(tmp_path):
     assert found.nbytes[FEW] < found.nbytes[SEND] / 2
 
 
+@pytest.mark.later
 def test_columns_at_different_owners(tmp_path, capsys):
     path = written(tmp_path / "t.csv", made(200))
     arguments = [str(path), "--columns", "ann=a,b", "ben=d", "--label", "sick", "--seeds", "2"]
@@ -188,6 +190,7 @@ def test_columns_at_different_owners(tmp_path, capsys):
         main([str(path), "--columns", "ann", "--label", "sick"])
 
 
+@pytest.mark.later
 def test_the_owner_of_the_labels_may_have_no_columns(tmp_path, capsys):
     path = written(tmp_path / "t.csv", made(200))
     table = read_table(path, "", "sick", {"clinic": [], "ann": ["a", "b"], "ben": ["d"]})
@@ -207,6 +210,7 @@ def test_the_owner_of_the_labels_may_have_no_columns(tmp_path, capsys):
     assert "the first one" in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.later
 def test_no_draw_begins_that_would_end_too_late(tmp_path, monkeypatch):
     table = read_table(written(tmp_path / "t.csv", made(60, owners=3)), "who", "sick")
     now = iter(range(0, 10_000, 60))  # each look at the clock is a minute later

@@ -70,6 +70,7 @@ def test_objects_and_their_texts_are_the_same():
     assert Experiment(loss=nn.NLLLoss) == Experiment()
 
 
+@pytest.mark.later
 def test_importing_an_experiment_imports_no_protocol():
     code = """if True:
         import sys

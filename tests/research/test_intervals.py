@@ -37,6 +37,7 @@ def test_what_is_not_finite_has_no_interval(strange):
         interval([1.0, strange])
 
 
+@pytest.mark.later
 def test_holm_keeps_its_promise_over_a_whole_table():
     """Of tables without any difference, 5 % say that there is one; without Holm, 40 % do."""
     draws = np.random.default_rng(0).normal(size=(400, 10, 5)).tolist()

@@ -33,6 +33,7 @@ def test_all_owners_alone_are_their_mean():
     assert mean[-1]["nbytes"] == 0
 
 
+@pytest.mark.later
 def test_an_owner_alone_sends_nothing_and_is_worse_than_all():
     how = {**SMALL, "rounds": 8, "num_samples": 600}
     alone = [run(Experiment("alone", settings={"owner": k}, **how))[-1] for k in (1, 4)]

@@ -74,6 +74,7 @@ KINDS = {
 }
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("protocol", KINDS)
 def test_bytes_add_up_and_the_same_seed_gives_the_same(protocol):
     known = getattr(protocols, protocol)

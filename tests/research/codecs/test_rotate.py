@@ -182,6 +182,7 @@ def distortion(levels):
     return float((weight * (z - c) ** 2).sum()), c, z, weight
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("bits", range(1, 9))
 def test_levels_are_means_of_what_is_nearest(bits):
     levels = np.array(gaussian_levels(bits))

@@ -20,6 +20,7 @@ def local(**changes):
     return Local(**how | changes)
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("exchange", [ThroughServer(), AllGather(), Ring()], ids=repr)
 def test_with_float32_it_is_one_worker_with_the_big_batch(exchange):
     model, one, workers = network(), network(), everybody()
@@ -41,6 +42,7 @@ def test_with_float32_it_is_one_worker_with_the_big_batch(exchange):
     assert not torch.allclose(other[0].weight, one[0].weight, atol=1e-4)
 
 
+@pytest.mark.later
 @pytest.mark.parametrize("codec", [Pipeline(Sign()), Pipeline(PowerSGD(1)), Pipeline(Quantize(2))])
 def test_compressed_gradients_still_learn(codec):
     codecs = {kind: ErrorFeedback(codec) for kind in ("update", "model")}

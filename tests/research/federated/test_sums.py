@@ -59,6 +59,7 @@ def test_it_does_not_matter_who_has_which_sample(digits):
     assert torch.allclose(one, other, atol=1e-4)
 
 
+@pytest.mark.later
 def test_noise_of_few_bits_makes_the_ridge_larger(digits):
     def at(bits):
         codec = Only(Pipeline(Quantize(bits, stochastic=True), Entropy()), min_size=100)
@@ -72,6 +73,7 @@ def test_noise_of_few_bits_makes_the_ridge_larger(digits):
     assert four["nbytes"] < eight["nbytes"] / 2
 
 
+@pytest.mark.later
 def test_under_a_secure_sum_only_the_sum_is_seen(digits):
     channel = Channel()
     secret, parties, record = solved(digits, iid(digits), channel, summing=SecureSum(SUMMED))
@@ -167,6 +169,7 @@ def test_as_an_experiment_it_survives_as_text_and_has_one_round():
         Experiment("one_sum", model=model, cut=5, rounds=2)
 
 
+@pytest.mark.later
 def test_a_receiver_of_the_data_solves_for_the_same_layer():
     how = {"model": partial(random_filters, (1, 8, 8), 6), "cut": 5, "rounds": 1, "num_clients": 4}
     codecs = {"samples": lossless(), "labels": lossless()}

@@ -36,6 +36,7 @@ def test_the_nearest_embedding_is_found_with_and_without_positions():
     assert share(nearest_tokens(h, table()), tokens) < 0.6
 
 
+@pytest.mark.later
 @pytest.mark.parametrize(("hidden", "reach"), [(0, 0), (32, 0), (0, 1), (32, 1)])
 def test_a_probe_finds_tokens_through_an_unknown_linear_layer(hidden, reach):
     mixing, known, victims = noise((WIDTH, WIDTH)), windows(), windows(30, seed=1)

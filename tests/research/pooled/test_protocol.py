@@ -29,6 +29,7 @@ def shares(data, num_owners):
     }
 
 
+@pytest.mark.later
 def test_every_byte_is_counted_once_and_records_say_so(digits):
     channel = Channel(CODECS)
     owners = shares(digits, 4)

@@ -17,6 +17,7 @@ def test_the_bound_is_the_one_that_can_be_computed_by_hand():
     assert Promise(math.log(2), 0.0).hits(0.9) == pytest.approx(0.95)
 
 
+@pytest.mark.later
 def test_a_run_without_enough_noise_says_so():
     with pytest.warns(TrainingWarning, match="promises next to nothing. Use more noise"):
         assert promise(GaussianDP(1.0, 0.1), num_clients=10, cohort=10, rounds=5).epsilon > 10
