@@ -139,50 +139,6 @@ def test_an_unused_name_is_found(tmp_path):
     assert house.unused_names(tmp_path) == ["fltoolkit: inner", "fltoolkit.a.dead"]
 
 
-OF_OTHERS = {  # documented, though their names begin with an underscore, or without another way
-    *("_asdict", "_replace", "_fields"),  # of NamedTuple
-    "_exit",  # of os
-    *("_foreach_add", "_foreach_add_", "_foreach_sub", "_buffers", "_backward_hooks"),  # of torch
-    "_ensure_iopub_up",  # of nbclient
-}
-
-
-def private_of_others(source: str) -> list[str]:
-    """Attributes that begin with an underscore and that this source neither makes nor assigns.
-
-    What a file reads it must also define: as a method, in a class body or by assignment. So a
-    subclass that reads its base class's ``self._x`` is found too, if the base is in another file.
-    """
-    tree = ast.parse(source)
-    made: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            made.add(node.name)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
-                made.add(node.attr)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            made.add(node.id)
-    return [
-        f"line {node.lineno}: {ast.unparse(node)}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-        and re.match("_[^_]", node.attr)
-        and node.attr not in made | OF_OTHERS
-    ]
-
-
-@pytest.mark.later
-def test_no_private_attribute_of_another_file_is_used():
-    source = "class A:\n  _a = 1\n  def __init__(self, b):\n    self._b = b._b + self._a\n"
-    source += "    b._c = self._d(b._replace(a=1)).__class__\n"
-    assert private_of_others(source) == ["line 5: b._c", "line 5: self._d"]
-    for name, path in FILES.items():
-        if name.startswith("experiments"):
-            continue
-        assert private_of_others(path.read_text(encoding="utf-8")) == [], name
-
-
 CHOREOGRAPHY = ["codecs", "links", "channel", "party", "split", "federated", "checkpoint"]
 
 
