@@ -137,7 +137,8 @@ def test_what_is_measured_is_not_measured_again(folder, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, claim in ALL.items() if claim.measures])
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ALL)
 def test_the_quick_edition_of_each_claim(name):
     assert isinstance(quick(ALL[name]), Finding)
 
