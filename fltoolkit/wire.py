@@ -130,7 +130,7 @@ def at_most(num_values: int) -> Iterator[None]:
     >>> with at_most(999):
     ...     Pipeline(Quantize(1)).decode(message)
     Traceback (most recent call last):
-    fltoolkit.wire.WireError: entry 'w': the message would become 1000 values, at most 999 may be
+    fltoolkit.wire.WireError: entry 'w': the message becomes 1000 values, at most 999 may be
     """
     if not isinstance(num_values, int) or num_values < 0:
         raise ValueError(f"num_values={num_values!r}: a whole number of values, 0 or more")
@@ -149,7 +149,7 @@ def check_num_values(num_values: int) -> None:
     >>> with at_most(999):
     ...     check_num_values(1000)
     Traceback (most recent call last):
-    fltoolkit.wire.WireError: the message would become 1000 values, at most 999 may be
+    fltoolkit.wire.WireError: the message becomes 1000 values, at most 999 may be
     """
     if num_values > _limit.get():
         raise WireError(f"the message becomes {num_values} values, at most {_limit.get()} may be")

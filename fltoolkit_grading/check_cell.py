@@ -72,8 +72,9 @@ def define(source: str) -> None:
     lines = source.lstrip().split("\n")
     for line in ast.parse(_plain(source)).body:
         constant = isinstance(line, ast.Assign | ast.AnnAssign)
-        value = line.value if constant and not isinstance(line.value, ast.Lambda) else None
-        calls = value is not None and any(isinstance(part, ast.Call) for part in ast.walk(value))
+        value = getattr(line, "value", None) if constant else None
+        looked_at = [] if value is None or isinstance(value, ast.Lambda) else [*ast.walk(value)]
+        calls = any(isinstance(part, ast.Call) for part in looked_at)
         text = lines[line.lineno - 1].strip()
         try:
             code = compile(ast.Module([line], []), "<a cell of your own>", "exec")
