@@ -119,10 +119,11 @@ def take(tensors: Sequence[Tensor], places: Array) -> Array:
 
 def put_back(values: Array, places: Array, shapes: Mapping[str, Shape]) -> Tree:
     """The inverse of `take`: tensors of zeros with the values at their places."""
-    tree, offset, dtype = {}, 0, torch.from_numpy(values[:0]).dtype
+    tree, offset, start, dtype = {}, 0, 0, torch.from_numpy(values[:0]).dtype
     for name, shape in shapes.items():
         tensor = tree[name] = torch.zeros(shape, dtype=dtype)
-        here = slice(*np.searchsorted(places, [offset, offset + tensor.numel()]))
+        end = int(places.searchsorted(offset + tensor.numel()))
+        here, start = slice(start, end), end
         tensor.numpy().reshape(-1)[places[here] - offset] = values[here]
         offset += tensor.numel()
     return tree

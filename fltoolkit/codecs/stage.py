@@ -295,8 +295,10 @@ def take_symbols(parts: Parts, name: str, num_levels: int) -> Tensor:
     part = parts.get(name)
     if not isinstance(part, Symbols) or part.num_levels != num_levels:
         raise WireError(f"entry {name!r}: expected symbols of {num_levels} levels")
-    values = part.values
-    if not values.numel() or not 0 <= int(values.min()) <= int(values.max()) < num_levels:
+    values, fit = part.values, part.values.dtype == torch.uint8 and num_levels == 256
+    if values.numel() and not fit:
+        fit = 0 <= int(values.min()) <= int(values.max()) < num_levels
+    if not fit or not values.numel():
         raise WireError(f"entry {name!r}: expected symbols from 0 to {num_levels - 1}, at least 1")
     return values
 
