@@ -56,6 +56,7 @@ def test_what_needs_all_clients_here_says_so():
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_example_prints_the_same_however_clients_are_dealt():
     script = ["examples/torchrun_fedavg.py", "--rounds", "2", "--compressed"]
     script += ["--clients", "5"]  # three and two for the processes
