@@ -37,7 +37,7 @@ from experiments.runs import (
 )
 from experiments.strangers import Setting, measured
 from experiments.tables import markdown
-from fltoolkit.intervals import t_quantile
+from fltoolkit.metrics import t_quantile
 from fltoolkit_research import Experiment, front, points
 from fltoolkit_research.intervals import interval
 

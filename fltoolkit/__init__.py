@@ -22,7 +22,6 @@ this order; a room is a folder whose own docstring names its files:
     cost        what a method will cost, before it runs
     checkpoint  save a run and go on later
     testing     the tests that every codec inherits
-    intervals   Student's t, for intervals of means over seeds
     units       amounts and byte units, for axes and prose
     plots       a room: figures of histories, channels and partitions
     cli         finds the commands that the packages offer to ``fltoolkit``

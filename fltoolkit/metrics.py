@@ -1,11 +1,14 @@
 """Metrics: what a test measures besides the loss, and in which direction it is better.
 
-Here: a `Metric` as a value, and accuracy. Not here: the test itself (evaluation.py), and the
-metrics of other tasks (`fltoolkit_research.metrics`).
+Here: a `Metric` as a value, accuracy, and Student's t, for 95 % intervals of a mean over few seeds.
+Not here: the test itself (evaluation.py), the metrics of other tasks
+(`fltoolkit_research.metrics`), and intervals in tables (`fltoolkit_research.intervals`).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from torch import Tensor
@@ -105,3 +108,33 @@ def num_right(output: Tensor, y: Tensor) -> tuple[float, int]:
 
 ACCURACY = Metric("accuracy", num_right, unit="%")
 """The share of right predictions: one class for each sample, or for each word or pixel."""
+
+
+LEVEL = 0.95
+"""The level of all intervals: of many experiments, this share has the true mean in its interval."""
+
+
+@lru_cache
+def t_quantile(num: int, level: float = LEVEL) -> float:
+    """Student's t for ``num`` values: the half-width of an interval, in standard errors.
+
+    With a whole number of degrees of freedom the probability is a short sum (Abramowitz & Stegun
+    1964, 26.7.3 and 26.7.4) in an angle, of which t is the tangent; the angle is found by halving.
+    """
+    freedom, low, high = num - 1, 0.0, math.pi / 2
+    for _ in range(60):
+        angle = (low + high) / 2
+        low, high = (low, angle) if _probability(angle, freedom) > level else (angle, high)
+    return math.sqrt(freedom) * math.tan((low + high) / 2)
+
+
+def _probability(angle: float, freedom: int) -> float:
+    """That ``|t|`` is below ``sqrt(freedom) * tan(angle)``."""
+    odd = freedom % 2
+    term = math.cos(angle) if odd else 1.0
+    total = 0.0
+    for k in range(odd, freedom - 1, 2):
+        total += term
+        term *= math.cos(angle) ** 2 * (k + 1) / (k + 2)
+    total *= math.sin(angle)
+    return 2 / math.pi * (angle + total) if odd else total

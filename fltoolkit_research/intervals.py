@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
 from typing import NamedTuple
 
-from fltoolkit.intervals import LEVEL, t_quantile
+from fltoolkit.metrics import LEVEL, t_quantile
 
 
 class Interval(NamedTuple):

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fltoolkit.channel import Channel
 from fltoolkit.history import History
-from fltoolkit.intervals import t_quantile
+from fltoolkit.metrics import t_quantile
 from fltoolkit.plots.style import COLORS, DASHES, describe, new_axes, tidy
 from fltoolkit.units import amount, axis_of, byte_unit
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fltoolkit.intervals import t_quantile
+from fltoolkit.metrics import t_quantile
 from fltoolkit_research.intervals import holm, interval, mean_ci
 
 
