@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from experiments import one_sum_cifar, one_sum_leak, strangers
+from experiments import one_sum_cifar, one_sum_encoder, one_sum_leak, strangers
 from experiments.runs import read, rows_of
 
 
@@ -16,6 +16,23 @@ def test_the_page_has_the_stored_tables():
     sizes = [one_sum_cifar.Setting(filters) for filters in (28, 57, 114)]
     stored = read(one_sum_cifar.RESULTS)
     assert one_sum_cifar.PAGE.shows(one_sum_cifar.table(rows_of(None, sizes, stored)))
+    found = read(one_sum_encoder.RESULTS)
+    assert {row["name"] for row in found.values()} == {*one_sum_encoder.ROWS}
+    assert one_sum_encoder.PAGE.shows(one_sum_encoder.table(found))
+
+
+def test_features_that_tell_the_classes_need_no_more_than_their_sum():
+    y = torch.arange(500) % 5
+    z = torch.randn(500, 256, generator=torch.Generator().manual_seed(0)) / 4
+    z[:, :5] += 5 * torch.nn.functional.one_hot(y, 5)
+    pictures = torch.zeros(500, 3, 32, 32, dtype=torch.uint8)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 32 * 32, 5))
+    of = one_sum_encoder.World(0, model, pictures, y, y, (z, y), {"256": [z, z]})
+    owned = {f"owner_{k}": rows for k, rows in enumerate(torch.arange(500).split(50))}
+    short, right = one_sum_encoder.summed(of, owned, "256")
+    assert right > 0.95
+    assert short < one_sum_encoder.summed(of, owned, "256", bits=12)[0]
+    assert one_sum_encoder.averaged(of, owned, whole=False)[1] > 0.95
 
 
 def test_leverage_tells_members_where_a_sum_has_room_for_no_others():
