@@ -39,9 +39,8 @@ MEANING = {
     "section does not say that its words cover ours",
     Verdict.NOT_SHOWN: "we measured it, and the interval holds both answers, or there are fewer "
     "than three seeds",
-    Verdict.UNTESTED: "we have not run it, or not with a part that matters (the method's, its "
-    "tuning, the system itself); or nothing printed promises it, and the page shows what is sent "
-    "or lost",
+    Verdict.UNTESTED: "we have not run it with a part that matters (the method's, its tuning, the "
+    "system itself); or nothing printed promises it, and the page shows what is sent or lost",
 }
 
 GROUPS = ("split learning", "federated learning", "codecs", "language models", "systems")
@@ -132,7 +131,6 @@ class Claim:
     chosen: str = FIXED  # how many trials our settings had, and with which seeds
     own_task: bool = False  # whether its own words cover what we measure
     lacks: str = ""  # what the claim speaks of and our run has not: then a no proves nothing
-    no_command: str = ""  # why a claim without measures has none
     version: int = 1  # raise it when a measure that is a function changes what it measures
 
     def __post_init__(self) -> None:
@@ -140,11 +138,6 @@ class Claim:
             raise ValueError(f"group={self.group!r}: choose one of {', '.join(GROUPS)}")
         if self.known not in KNOWN:
             raise ValueError(f"known={self.known!r}: choose one of {', '.join(KNOWN)}")
-
-
-def untested(why: str) -> Callable[[Runs], Finding]:
-    """The judge of a claim that no command measures: say why, or what was seen by hand."""
-    return lambda runs: Finding(Verdict.UNTESTED, why)
 
 
 def times(factors: Sequence[float], form: str = "") -> str:

@@ -35,12 +35,12 @@ def report(found: Found) -> str:
     known = [opponent.OPPONENTS[name] for name in found if name in opponent.OPPONENTS]
     dearer = sum(each.dearer for each in known)
     lines += [f"| *{opponent.DEARER}* | {dearer} of {len(known)} | {opponent.MEANING} |"]
-    lines += ["", f"{len(found)} claims; {measured(found)} of them are run by one command, "]
-    lines[-1] += f"{seeds(found, 3)} with three seeds or more, {seeds(found, 5)} with five or more."
+    lines += ["", f"{len(found)} claims, each of them run by one command, {seeds(found, 3)} with "]
+    lines[-1] += f"three seeds or more, {seeds(found, 5)} with five or more."
     lines += ["", f"*Times the data* could be computed for {len(known)} claims by the numbers of "]
     lines[-1] += f"their own sources; it is above 1 for {dearer} of them. The other sources do not "
     lines[-1] += "say enough, and have no number here."
-    lines += ["", rule.RULE, "", *without_command(found)]
+    lines += ["", rule.RULE]
     for group in GROUPS:
         mine = {name: each for name, each in found.items() if each[0].group == group}
         if not mine:
@@ -66,12 +66,6 @@ def report(found: Found) -> str:
 def section(name: str, claim: Claim, finding: Finding) -> list[str]:
     """What is said, by whom, how we know; what we did; what came out."""
     seeds = f"; seeds {', '.join(map(str, claim.seeds))}" if len(claim.seeds) > 1 else ""
-    command = (
-        f"`python -m experiments.audit {name}`{seeds}"
-        if claim.measures
-        else f"none: {claim.no_command}"
-    )
-    chosen = [f"- **Chosen.** {claim.chosen}"] if claim.measures else []
     lacks = [f"- **Missing here.** {claim.lacks}"] if claim.lacks else []
     return [
         *([f"- **Claim.** {claim.says}"] if claim.says else []),
@@ -79,8 +73,8 @@ def section(name: str, claim: Claim, finding: Finding) -> list[str]:
         f"- **Source.** {claim.source} ({KNOWN[claim.known]}).",
         f"- **Here.** {claim.ours}",
         *lacks,
-        *chosen,
-        f"- **Command.** {command}",
+        f"- **Chosen.** {claim.chosen}",
+        f"- **Command.** `python -m experiments.audit {name}`{seeds}",
         f"- **Verdict: {finding.verdict.value}{by_abstract(claim)}.** {finding.words}",
         *opponent.line_of(name),
     ]
@@ -98,28 +92,14 @@ def by_abstract(claim: Claim) -> str:
     return {"abstract": ", by its abstract", "quoted": ", as others quote it"}.get(claim.known, "")
 
 
-def without_command(found: Found) -> list[str]:
-    """The claims that no command runs, and why."""
-    why = {name: claim.no_command for name, (claim, _) in found.items() if not claim.measures}
-    if not why:
-        return []
-    listed = "; ".join(f"[{name}](#{name}): {words}" for name, words in why.items())
-    return [f"**Not run by one command**, {len(why)} claims: {listed}."]
-
-
 def counted(found: Found) -> Counter[Verdict]:
     """How many claims have which verdict."""
     return Counter(finding.verdict for _, finding in found.values())
 
 
-def measured(found: Found) -> int:
-    """How many claims are run by a command."""
-    return sum(bool(claim.measures) for claim, _ in found.values())
-
-
 def seeds(found: Found, least: int) -> int:
-    """How many of them with so many seeds or more."""
-    return sum(bool(claim.measures) and len(claim.seeds) >= least for claim, _ in found.values())
+    """How many claims have so many seeds or more."""
+    return sum(len(claim.seeds) >= least for claim, _ in found.values())
 
 
 def write(found: Found, page: Path = PAGE, picture: Path = PICTURE) -> None:
