@@ -109,7 +109,7 @@ def summed(of: World, owned: Owned, view: str, bits: int = 8) -> Found:
     return channel.nbytes(), accuracy(server.module, z_test, of.test[1])
 
 
-def averaged(of: World, owned: Owned, *, whole: bool) -> Found:
+def averaged(of: World, owned: Owned, *, whole: bool, rounds: int = ROUNDS) -> Found:
     """The whole network, coded as in ``experiments.send_data``, or the last layer in 3 bits."""
     model, num_each, (z, z_test) = deepcopy(of.model), len(owned["owner_0"]), of.views["256"]
     train = Owners(model, Pixels(of.x, of.y, CPU), slow=30.0)
@@ -121,7 +121,7 @@ def averaged(of: World, owned: Owned, *, whole: bool) -> Found:
     local = Local(batch_size=num_each // 10, lr=rate, epochs=PASSES[num_each])
     channel = Channel({"update": ErrorFeedback(up), "model": Difference(down)})
     both = (change, Fleet(owners, train)) if whole else (last, owners)
-    list(fedavg(*both, channel, rounds=ROUNDS, cohort=NUM_OWNERS, local=local, seed=of.seed))
+    list(fedavg(*both, channel, rounds=rounds, cohort=NUM_OWNERS, local=local, seed=of.seed))
     train.put(change.change)
     return channel.nbytes(), accuracy(*((model, *of.test) if whole else (last, z_test, of.test[1])))
 
@@ -157,6 +157,7 @@ ROWS: dict[str, Callable[[World, Owned], Found]] = {
     "one sum of both, 508 features, 8 bits": partial(summed, view="508"),
     "averaging of the last layer, 3 bits both ways": partial(averaged, whole=False),
     "averaging of the whole network, 1 % up, 2 % down": partial(averaged, whole=True),
+    "the same in 60 rounds": partial(averaged, whole=True, rounds=60),
     "**send the data**": sent,
     "**each owner alone**, its last layer solved": partial(alone, whole=False),
     "**each owner alone**, its whole network trained": partial(alone, whole=True),
