@@ -1,0 +1,165 @@
+"""All notebooks in a browser, as impatient readers use them: pictures, and what went wrong.
+
+    python tools/sweep_notebooks.py                       # all notebooks and passes: an hour or two
+    python tools/sweep_notebooks.py 05 --passes plain     # one notebook, one pass
+
+Each pass has a kernel of its own. The list is ``sweep.md`` beside the pictures in test-artifacts/:
+look at both. A NameError of cells that run backwards is Python's own answer and is not listed.
+Not here: tests of single labs and panels (tests/browser).
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fltoolkit_course.cli import copy_notebooks
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "browser"))
+from labserver import ARTIFACTS, Notebook, browser, lab, open_notebook, page
+
+PASSES = ("plain", "nonsense", "guessed", "backwards", "interrupted")
+MOST_PICTURES = 12  # of one pass: of the cells with the tallest outputs
+WAIT = 900  # seconds for a run of all cells
+_SET = """([cell, source]) => jupyterapp.shell.currentWidget.context.model.cells.get(cell)
+                                 .sharedModel.setSource(source)"""
+_WIDE = """() => [...document.querySelectorAll('.jp-OutputArea-output')].filter(
+                   each => each.scrollWidth > each.clientWidth + 4).length"""
+
+
+def code_cells(notebook: Notebook) -> dict[int, str]:
+    """The code cells and their sources."""
+    cells = enumerate(notebook.cells())
+    return {k: "".join(c["source"]) for k, c in cells if c["cell_type"] == "code"}
+
+
+def write(notebook: Notebook, guess: str) -> None:
+    """Write the same into every guess and every answer."""
+    for cell, source in code_cells(notebook).items():
+        for name in ("my_guess", "my_answer"):
+            source = source.replace(f"{name} = None", f"{name} = {guess}")
+        notebook.page.evaluate(_SET, [cell, source])
+
+
+def wait(notebook: Notebook, cells: int) -> None:
+    """Until so many cells have run, or one has failed and the kernel is idle."""
+    end = time.monotonic() + WAIT
+    while time.monotonic() < end:
+        notebook.page.wait_for_timeout(300)
+        run = sum(bool(c.get("execution_count")) for c in notebook.cells())
+        if notebook._idle() and (run >= cells or errors(notebook)):
+            return
+    raise TimeoutError(f"not within {WAIT} s")
+
+
+def errors(notebook: Notebook) -> list[str]:
+    """The errors that stand below cells."""
+    return [
+        f"cell {k}: {output['ename']}: {output['evalue'][:200]}"
+        for k, cell in enumerate(notebook.cells())
+        for output in cell.get("outputs", ())
+        if output["output_type"] == "error"
+    ]
+
+
+def run_all(notebook: Notebook) -> None:
+    """All cells once; after an error the rest, cell by cell."""
+    notebook.run_all()
+    wait(notebook, sum(bool(source.strip()) for source in code_cells(notebook).values()))
+
+
+def move_sliders(notebook: Notebook) -> int:
+    """Move each slider of the page to both ends, without waiting in between."""
+    moved = 0
+    for cell in code_cells(notebook):
+        area = notebook.show(cell)
+        for handle in area.get_by_role("slider").all():
+            if handle.is_visible() and handle.is_enabled():
+                for key in ("End", "Home"):
+                    handle.press(key)
+                moved += 1
+    notebook.page.wait_for_timeout(3000)
+    return moved
+
+
+def pictures(notebook: Notebook, name: str) -> None:
+    """The cells with the tallest outputs; the last one also dark, and 900 pixels wide."""
+    heights = {}
+    for cell in code_cells(notebook):
+        box = notebook.show(cell).bounding_box()
+        heights[cell] = box["height"] if box else 0
+    tall = sorted(sorted(heights, key=lambda cell: -heights[cell])[:MOST_PICTURES])
+    for cell in (cell for cell in tall if heights[cell] > 60):
+        notebook.show(cell)
+        notebook.screenshot(f"sweep/{name}_{cell:02d}")
+    notebook.themed(f"sweep/{name}")
+
+
+def sweep(notebook: Notebook, kind: str, name: str) -> Iterator[str]:
+    """One pass over an open notebook: what went wrong, line by line."""
+    if kind in ("nonsense", "guessed"):
+        write(notebook, "'banana'" if kind == "nonsense" else "50")
+    if kind == "backwards":
+        for cell in reversed(code_cells(notebook)):
+            notebook.run_cell(cell)
+        yield from (each for each in errors(notebook) if "NameError" not in each)
+        return
+    if kind == "interrupted":
+        notebook.run_all()
+        notebook.page.wait_for_timeout(8000)
+        notebook.stop()
+    run_all(notebook)
+    yield from errors(notebook)
+    if kind == "plain":
+        pictures(notebook, name)
+        moved = move_sliders(notebook)
+        run_all(notebook)  # a second time, with the sliders where they are
+        yield from (f"the second time, {moved} sliders moved: {each}" for each in errors(notebook))
+        notebook.page.reload()
+        notebook.page.wait_for_function("() => !!window.jupyterapp")
+        notebook.page.wait_for_timeout(3000)
+        notebook.screenshot(f"sweep/{name}_reloaded")
+        if wide := notebook.page.evaluate(_WIDE):
+            yield f"{wide} outputs are wider than the page"
+
+
+def one(context: Any, server: Any, file: str, kind: str) -> list[str]:
+    """A pass over a file, with errors of scripts and of the sweep itself among what went wrong."""
+    name = f"{file.removesuffix('.ipynb')}_{kind}"
+    try:
+        with page(context) as tab:
+            return list(sweep(open_notebook(tab, server, file), kind, name))
+    except Exception as error:  # a pass that fails is a line of the list
+        return [f"{type(error).__name__}: {str(error)[:300]}"]
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("numbers", nargs="*", help="such as 05; default: all notebooks")
+    parser.add_argument("--passes", nargs="+", choices=PASSES, default=PASSES)
+    args = parser.parse_args()
+    (ARTIFACTS / "sweep").mkdir(parents=True, exist_ok=True)
+    lines = ["# What went wrong"]
+    with tempfile.TemporaryDirectory() as place, browser() as started:
+        folder = Path(place) / "course"
+        copy_notebooks(folder)
+        files = sorted(file.name for file in folder.glob("*.ipynb"))
+        chosen = [f for f in files if not args.numbers or f.startswith(tuple(args.numbers))]
+        with lab(folder) as server:
+            context = started.new_context()
+            for file in chosen:
+                for kind in args.passes:
+                    began = time.monotonic()
+                    found = one(context, server, file, kind)
+                    lines += [f"\n{file}, {kind}: {time.monotonic() - began:.0f} s"]
+                    lines += [f"- {each}" for each in found] or ["- nothing"]
+                    print("\n".join(lines[-1 - len(found or [0]) :]), flush=True)
+                    (ARTIFACTS / "sweep" / "sweep.md").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
