@@ -63,7 +63,10 @@ def rows_of(x: Any, y: Any, rows: Tensor) -> tuple[Tensor, Tensor]:
     if not is_items(x):
         return x[rows], y[rows]
     try:
-        x, y = default_collate([x[k] for k in rows.tolist()])
+        items = default_collate([x[k] for k in rows.tolist()])
+        if isinstance(items, dict):
+            raise TypeError(f"they are dicts with the keys {', '.join(map(str, items))}")
+        x, y = items
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(
             f"{type(x).__name__}: its items must be (x, y), tensors of one shape, arrays or "

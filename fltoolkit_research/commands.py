@@ -89,7 +89,8 @@ def compare_command(arguments: Sequence[str]) -> int:
     words = "only settings whose name contains TEXT"
     parser.add_argument("--only", default="", metavar="TEXT", help=words)
     parser.add_argument("--target", type=float, help="a value of the metric, e.g. 0.95")
-    parser.add_argument("--budget", type=_nbytes, help="bytes, such as 500kB or 1MB")
+    words = "bytes, such as 500kB or 1MB; a cell is empty if the first record is already above"
+    parser.add_argument("--budget", type=_nbytes, help=words)
     parser.add_argument(
         "--against", metavar="NAME", help="compare with this setting, not the cheaper front point"
     )
@@ -169,6 +170,10 @@ def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
         sys.path.insert(0, os.getcwd())  # as `python -m` does
     names, args.modules = args.modules, []
     for module in names:
+        if module.endswith(".py"):
+            raise ImportError(
+                f"--import {module}: give the name of the module, {module[:-3]}, without .py"
+            )
         try:
             args.modules.append(importlib.import_module(module))
         except ModuleNotFoundError as error:

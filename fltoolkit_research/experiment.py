@@ -378,8 +378,9 @@ def _check_type(name: str, kind: Any, value: Any) -> None:
         raise TypeError(f"{name}={value!r} is a {type(value).__name__}: give {_WORDS[kind]}")
     for wanted, needed in (("protocol", Protocol), ("metric", Metric), ("loss", partial)):
         if name == wanted and not isinstance(value, needed):
+            how = " (write @as_protocol(sends=...) above the function)" * (needed is Protocol)
             raise TypeError(
-                f"{name}={value!r} is a {type(value).__name__}: give a {needed.__name__}"
+                f"{name}={value!r} is a {type(value).__name__}: give a {needed.__name__}{how}"
             )
 
 

@@ -138,6 +138,12 @@ class Protocol:
         object.__setattr__(self, "__doc__", self.train.__doc__)  # what `help` shows
         if strangers := set(self.sends) - set(KINDS):
             raise ValueError(f"sends {sorted(strangers)}: a kind is one of {', '.join(KINDS)}")
+        for name, setting in dict(self.settings).items():
+            if not isinstance(setting, Setting):
+                raise TypeError(
+                    f"settings[{name!r}]={setting!r}: give a Setting, such as COUNT, FLAG, AMOUNT "
+                    "or CODEC of fltoolkit_research"
+                )
 
     def __repr__(self) -> str:
         return self.name

@@ -130,6 +130,7 @@ def test_the_key_is_the_content():
         ({"codecs": ["Pipeline()"]}, "expected values by name"),
         ({"codecs": {"activations": object()}}, "needs a repr"),
         ({"metric": nn.NLLLoss}, "give a Metric"),
+        ({"protocol": len}, r"give a Protocol \(write @as_protocol\(sends=...\) above"),
         ({"codecs": {"activations": "LossGate("}}, "was never closed"),
         ({"codecs": {"activations": "LossGate(0.1)"}}, "is no codec"),
         ({"protocol": "split_async", "gate": "Pipeline()"}, "is no gate"),

@@ -295,3 +295,8 @@ def test_a_protocol_of_ones_own_is_checked(protocol, how, complaint):
     with pytest.raises(ValueError, match=complaint):
         run(Experiment(protocol, **SMALL | how))
     assert run(Experiment(yielding(FIRST), **SMALL)).column("round") == [1]
+
+
+def test_the_settings_of_a_protocol_are_of_the_class_setting():
+    with pytest.raises(TypeError, match=r"settings\['share'\]=.*give a Setting, such as COUNT"):
+        as_protocol(sends=[], settings={"share": float})(yielding)

@@ -75,3 +75,15 @@ def test_conformance_finds_a_sparse_stage_that_does_not_say_so() -> None:
         check(Pipeline(_Largest()))
     for codec in (Pipeline(TopK(0.01)), Pipeline(QSGD(4)), Pipeline(Quantize(2))):
         check(codec)
+
+
+def test_the_suite_says_how_to_draw_and_what_a_repr_needs():
+    class Coin(Stage):
+        def apply(self, parts):
+            return {n: x * torch.rand(x.shape) for n, x in floats(parts).items()}
+
+    suite = Conformance()
+    with pytest.raises(AssertionError, match=r"extend RandomStage, and draw by .*draw_key"):
+        suite.test_same_seed_same_bytes(Pipeline(Coin()))
+    with pytest.raises(AssertionError, match="write @dataclass above the class"):
+        suite.test_repr_evaluates_back(Pipeline(Coin()))

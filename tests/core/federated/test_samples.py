@@ -36,6 +36,14 @@ class Stream(IterableDataset):
         yield X[0], Y[0]
 
 
+class Named(Dataset):
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, k):
+        return {"pixels": X[k], "y": Y[k]}
+
+
 WRONG = [
     ([(X, Y)], TypeError, "clients is a list: give a dict"),
     ({}, ValueError, "clients is empty"),
@@ -43,6 +51,11 @@ WRONG = [
     ({"a": DataLoader(TensorDataset(X, Y))}, TypeError, r"has a DataLoader: .* loader\.dataset"),
     ({"a": Stream()}, TypeError, "a Stream has no item k: give a Dataset .* one over list"),
     ({"a": TensorDataset(X)}, TypeError, "TensorDataset: its items must be"),
+    (
+        {"a": Named()},
+        TypeError,
+        r"Named: its items must be \(x, y\).* dicts with the keys pixels, y",
+    ),
     ({"a": [({"pixels": 1}, 0)]}, TypeError, "a list: give its samples|has a list"),
     ({"a": X}, TypeError, "client 'a' has a Tensor: give its samples and labels"),
     ({"a": ("x", Y)}, TypeError, "client 'a': x is a str, not a tensor"),
