@@ -17,7 +17,7 @@ PLAIN = Setting("part", "float32")
 @pytest.mark.later
 def test_float32_is_plain_fedavg():
     result = run(DIGITS, PLAIN, 1)
-    data = load("digits_known_writers").flat()
+    data = load("digits").flat()
     rows = partition_iid(data.y_train, 20, seed=1)
     clients = {f"client_{k}": (data.x_train[r], data.y_train[r]) for k, r in enumerate(rows)}
     model, channel = splitnn_mlp(64, seed=1), Channel()

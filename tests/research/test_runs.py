@@ -39,7 +39,7 @@ TWO_WAYS = {
 def test_split_is_train_split():
     experiment = Experiment(rounds=2, seed=1, codecs=TWO_WAYS)
     history = run(experiment)
-    data = load("digits_known_writers").flat()
+    data = load("digits").flat()
     model = splitnn_mlp(64, 10, seed=1)
     alice = Party("client_0", model[:4], SGD(model[:4].parameters(), lr=0.05))
     bob = Party("server", model[4:], SGD(model[4:].parameters(), lr=0.05), torch.nn.NLLLoss())
