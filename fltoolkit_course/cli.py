@@ -101,7 +101,7 @@ def main(arguments: Sequence[str]) -> int:
     if not find_spec("jupyterlab"):
         raise ImportError('JupyterLab is missing: pip install "fltoolkit[lab]"')
     where = "comes next: open it at the address below" if args.no_browser else "is opened"
-    print(f"{opened} {where}")
+    print(f"{opened} {where}", flush=True)  # before JupyterLab prints, also into a pipe
     lab += ["--no-browser"] if args.no_browser else []
     lab += ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
     # one thread of each library: the networks are small, and a second one can stall

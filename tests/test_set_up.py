@@ -123,6 +123,8 @@ def outside(tmp_path_factory):
     return there, Path(archive).as_uri(), packages.as_uri()
 
 
+# settings of this machine that a reader lacks; unbuffered, lines of two programs keep their order
+LEFT_OUT = ("PIP_", "UV_", "VIRTUAL_", "PYTHONUNBUFFERED")
 JUPYTER = "import os, sys; print(os.path.basename(os.getcwd()), *sys.argv[1:3])\n"
 
 
@@ -137,7 +139,7 @@ def run(lines, folder, outside, path):
         # the real packages, and no window; the package itself is the one that was installed
         imports = f"PYTHONPATH='{there}:{site}' " if "fltoolkit course" in line else ""
         script.append(imports + line)
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "UV_", "VIRTUAL_"))}
+    env = {k: v for k, v in os.environ.items() if not k.startswith(LEFT_OUT)}
     env |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": packages, "PIP_CONFIG_FILE": os.devnull}
     env |= {"UV_NO_INDEX": "1", "UV_FIND_LINKS": packages, "UV_OFFLINE": "1"}
     env |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_VALUE_0": HOME}

@@ -1,5 +1,6 @@
 """``fltoolkit course``: copies of the notebooks, and nothing of a student's is ever overwritten."""
 
+import io
 import json
 import subprocess
 import sys
@@ -98,6 +99,14 @@ def test_it_opens_jupyterlab_in_the_folder(tmp_path, monkeypatch):
     assert command[:6] == start
     assert options.pop("env")["OMP_NUM_THREADS"] == "1"
     assert options == {"cwd": tmp_path}
+
+
+def test_in_a_pipe_its_lines_come_before_those_of_jupyterlab(tmp_path, monkeypatch):
+    pipe, seen = io.BytesIO(), []
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(pipe, encoding="utf-8"))  # it buffers
+    monkeypatch.setattr(subprocess, "call", lambda *a, **k: seen.append(pipe.getvalue()) or 0)
+    assert cli.main(["course", str(tmp_path)]) == 0
+    assert seen[0].decode().rstrip().endswith("is opened")
 
 
 def test_without_jupyterlab_it_says_the_pip_line(tmp_path, monkeypatch, capsys):
