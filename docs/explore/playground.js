@@ -217,7 +217,7 @@ const showMission = (state) => {
     task.dataset.mission = state.mission; advised = "";
     task.innerHTML = `${escape(mission.task)} <details><summary>a hint</summary>${escape(mission.hint)}</details>`;
   }
-  const next = words ? `<b>✓ Solved.</b> ${escape(`${words} ${mission.moral}`)} Why: <a href="../../notebooks/${mission.book}.ipynb">notebook ${mission.book.slice(0, 2)}</a>. ${solved.size < MISSIONS.length ? "Then choose another mission" : "All missions are solved"}.` : last ? (advised = notYet(mission)) : advised;
+  const next = words ? `<b>✓ Solved.</b> ${escape(`${words} ${mission.moral}`)} Why: <a href="../../notebooks/${mission.book}.ipynb">notebook ${mission.book.split("_")[0]}</a>. ${solved.size < MISSIONS.length ? "Then choose another mission" : "All missions are solved"}.` : last ? (advised = notYet(mission)) : advised;
   if (verdict.innerHTML !== next) verdict.innerHTML = next;
   verdict.dataset.solved = !!words;
   const link = byId("notebook");

@@ -57,7 +57,7 @@ def test_mission_1_is_solved_by_pressing_start(open_page: Open) -> None:
     tab = open_page("playground", "#rate=1000")
     assert "two of the ten digits" in tab.inner_text("#task")
     tab.click("#go")
-    assert "notebook 04" in solved(tab)
+    assert "notebook 01b" in solved(tab)
     assert "each alone" in " ".join(tab.locator("#plot text").all_text_contents())
 
 
