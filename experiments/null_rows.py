@@ -9,16 +9,15 @@ bits, fewer of them), each owner alone, nothing at all. The sizes of the data st
 
 from collections.abc import Collection, Iterable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from experiments.runs import add, read
+from experiments.runs import STORED, add, read
 from fltoolkit.codecs import Codec, Pipeline, Quantize
 from fltoolkit.codecs.stage import Stage
 from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.pooled import lossless, lossless_nbytes
 
-KEPT = Path(__file__).parent / "results" / "data.jsonl"
+KEPT = STORED / "data.jsonl"
 DATA = ("digits", "mnist", "shakespeare")
 
 SEND = "send the data"

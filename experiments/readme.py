@@ -44,8 +44,6 @@ from experiments.runs import (
 from experiments.tables import markdown
 from fltoolkit_research.intervals import interval, mean_ci
 
-__all__ = ["phrases", "table"]
-
 README = DOCS.parent / "README.md"
 BEGIN, END = "<!-- begin: printed by experiments.readme --write -->", "<!-- end: printed -->"
 LONGER = "Muon, H = 10, 2 bits, 1,800 steps"

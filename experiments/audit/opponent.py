@@ -7,6 +7,8 @@ verdict on whether the claim is true. Not here: the verdicts (claim), the page (
 
 from dataclasses import dataclass
 
+from experiments.send_data.law import short
+
 DEARER = "dearer than the data"
 MEANING = (
     "said beside a verdict: by the numbers of the claim's own source, its method sends more bytes "
@@ -69,14 +71,9 @@ def _femnist(factor: float) -> Opponent:
         "alone. FEMNIST has 805,263 images by its site (as TalwalkarLab/leaf, issue 49, quotes it; "
         "its scripts make 1.6 % more).",
         "136 B per image, as those of MNIST. If the whole model also came down in float32, another "
-        f"132.1 GB, it would be {_short(both)} times the data.",
+        f"132.1 GB, it would be {short(both)} times the data.",
         up_only=True,
     )
-
-
-def _short(value: float) -> str:
-    """Two digits, without an exponent."""
-    return f"{float(f'{value:.2g}'):,g}"
 
 
 OPPONENTS: dict[str, Opponent] = {
@@ -143,7 +140,7 @@ def times_of(name: str) -> str:
     found = OPPONENTS.get(name)
     if found is None:
         return ""
-    return f"{_short(found.times)}{' (up alone)' * found.up_only}"
+    return f"{short(found.times)}{' (up alone)' * found.up_only}"
 
 
 def line_of(name: str) -> list[str]:

@@ -6,11 +6,9 @@ from pathlib import Path
 
 from experiments.audit import opponent, rule
 from experiments.audit.claim import GROUPS, KNOWN, MEANING, UNQUOTED, Claim, Finding, Verdict
-from experiments.runs import write_between
+from experiments.runs import DOCS, write_between
 
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "audit.md"
-PICTURE = ROOT / "docs" / "images" / "audit.svg"
+PAGE, PICTURE = DOCS / "audit.md", DOCS / "images" / "audit.svg"
 BEGIN, END = (
     "<!-- begin: printed by python -m experiments.audit --page -->",
     "<!-- end: printed -->",

@@ -6,17 +6,14 @@ is run, and not added there.
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from experiments.newer.setting import Group
 from experiments.pareto import settings as pareto_settings
 from experiments.pareto.report import read_kept
-from experiments.runs import Result, read
+from experiments.runs import STORED, Result, read
 from fltoolkit import History
 from fltoolkit_research import Experiment
-
-RESULTS = Path(__file__).parents[1] / "results"
 
 
 def method(name: str, data: str = "digits", partition: str = "iid") -> Experiment:
@@ -38,7 +35,7 @@ def history(experiment: Experiment) -> History | None:
 @lru_cache(maxsize=8)
 def kept(name: str) -> dict[str, Result]:
     """Finished runs of another experiment by key: "async_states", "fedavg", "leakage", ..."""
-    return read(RESULTS / f"{name}.jsonl")
+    return read(STORED / f"{name}.jsonl")
 
 
 def setting(settings: Iterable[Any], part: str, name: str) -> Any:

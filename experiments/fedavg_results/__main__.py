@@ -9,8 +9,6 @@ Each finished run is one line of JSON in ``--out`` and is not run again; Ctrl-C 
 runs in progress. What came out: docs/fedavg_results.md.
 """
 
-from functools import partial
-
 from experiments.fedavg_results.report import PAGE, report
 from experiments.fedavg_results.run import run
 from experiments.fedavg_results.settings import Task, settings
@@ -23,7 +21,6 @@ def main() -> None:
     """The command line."""
     parser = options(__doc__, RESULTS)
     seeds_and_workers(parser)
-    parser.add_argument("--device", default="cpu", help="cpu, cuda, ...")
     args = parser.parse_args()
     task = Task()
     mine = chosen(settings(), args)
@@ -33,7 +30,7 @@ def main() -> None:
     # all settings on one seed before the next seed: whenever it is stopped, rows can be compared
     turns = sorted((turn, n) for n, s in enumerate(mine) for turn, _ in enumerate(s.seeds))
     jobs = [(task, mine[n], mine[n].seeds[turn]) for turn, n in turns]
-    sweep(partial(run, device=args.device), jobs, args.out, workers=args.workers)
+    sweep(run, jobs, args.out, workers=args.workers)
 
 
 if __name__ == "__main__":

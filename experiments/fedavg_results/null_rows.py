@@ -10,17 +10,15 @@ the first ten are trained alone. Results are lines of ``experiments/results/feda
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 from experiments.fedavg_results.settings import BATCH_SIZE, SEEDS, Setting
 from experiments.null_rows import COMMONEST, ONE_BIT, SEND, UNTRAINED, bits, sent_in
 from experiments.pareto.report import all_owners, read_kept, thin
-from experiments.runs import Row, Runs
+from experiments.runs import STORED, Row, Runs
 from fltoolkit_research import Experiment, Result, Store, run
 
-KEPT = Path(__file__).parents[1] / "results" / "fedavg_null.jsonl"
+KEPT = STORED / "fedavg_null.jsonl"
 PARTITIONS = {"iid": "iid", "shards": "shards(2)"}  # by the word of a setting
 PASSES, OWNERS = 10, 10
 LONGER = {"rounds": 20, "batch_size": 64, "optimizer": "AdamW(lr=0.002)", "lr": Experiment.lr}
@@ -63,7 +61,10 @@ def null_rows(split: str) -> list[Row]:
     """The rows as this page's tables take them: a setting without codecs, and its runs by seed."""
     found: dict[str, Runs] = {}
     for result in results(split):
-        found.setdefault(result.experiment.name, {})[result.experiment.seed] = as_run(result)
+        e, last = result.experiment, result.history[-1]
+        run = {key: last[key] for key in ("accuracy", "nbytes", "nbytes_up", "nbytes_down")}
+        run["curve"] = [[r["nbytes"], 0, r["accuracy"]] for r in result.history]
+        found.setdefault(e.name, {})[e.seed] = run
     return [(Setting("null rows", name), runs) for name, runs in found.items()]
 
 
@@ -76,29 +77,19 @@ def results(split: str) -> list[Result]:
     return [*sent, *nothing, *all_owners(own, OWNERS)]
 
 
-def as_run(result: Result) -> dict[str, Any]:
-    """What a table reads of a run."""
-    curve, last = result.history, result.history[-1]
-    return {
-        **{key: last[key] for key in ("accuracy", "nbytes", "nbytes_up", "nbytes_down")},
-        "curve": [[r["nbytes"], 0, r["accuracy"]] for r in curve],
-    }
-
-
 def main() -> None:
     """Run what is missing, and add it to the file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
-    parser.add_argument("--out", type=Path, default=KEPT)
     args = parser.parse_args()
-    there = {result.experiment.key for result in read_kept(args.out)}
+    there = {result.experiment.key for result in read_kept(KEPT)}
     for split in PARTITIONS:
         for e in experiments(split, args.seeds):
             if e.key not in there:
                 there.add(e.key)
                 start = perf_counter()
                 result = thin(Result(e, run(e), "", perf_counter() - start))
-                Store(args.out).add(result)
+                Store(KEPT).add(result)
                 last = result.history[-1]
                 print(f"{e.name:40s} seed {e.seed} {last['accuracy']:.4f} {last['nbytes']:,} bytes")
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import mean
 
 from experiments.fedavg_results.null_rows import null_rows
-from experiments.fedavg_results.settings import BATCH_SIZE, COHORT, LAST, Setting
+from experiments.fedavg_results.settings import BATCH_SIZE, COHORT, LAST
 from experiments.null_rows import megabytes as as_megabytes
 from experiments.null_rows import times
 from experiments.runs import Page, Result, Row, Runs, accuracies, factor_of, gain_of
@@ -94,23 +94,17 @@ def bytes_table(rows: Sequence[Row], reference: Runs) -> str:
                 *(_reached(runs, 0.97, lambda _, n: n + 1, ".0f"), _listed(runs)),
             ]
         )
-    found += [null_line(*row, reference) for row in null_rows(rows[0][0].split)]
+    for setting, runs in null_rows(rows[0][0].split):  # sent once: no bytes to a goal on the way
+        up, down = (mean(run[key] for run in runs.values()) for key in ("nbytes_up", "nbytes_down"))
+        gain, factor = gain_of(runs, reference), times(up + down, "mnist")
+        cells = [f"**{setting.name}**", accuracies(runs), gain, as_megabytes(up)]
+        found.append([*cells, as_megabytes(down), "", factor, "", "", "", "", _listed(runs)])
     return markdown(
         "setting | accuracy [%] | minus float32 [points] | MB up | MB down "
         "| bits per value up, down | times the data | times fewer | MB to 90 % "
         "| MB to 97 % | rounds to 97 % | seeds",
         found,
     )
-
-
-def null_line(setting: Setting, runs: Runs, reference: Runs) -> list[str]:
-    """A null row: what it sends is sent once, so there are no bytes to a goal on the way."""
-    up, down = (mean(r[key] for r in runs.values()) for key in ("nbytes_up", "nbytes_down"))
-    return [
-        *(f"**{setting.name}**", accuracies(runs), gain_of(runs, reference)),
-        *(as_megabytes(up), as_megabytes(down), "", times(up + down, "mnist")),
-        *("", "", "", "", _listed(runs)),
-    ]
 
 
 def effort(rows: Sequence[Row]) -> str:

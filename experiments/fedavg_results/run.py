@@ -14,13 +14,13 @@ from fltoolkit.models import mcmahan_2nn, mcmahan_cnn, splitnn_mlp
 from fltoolkit_research.data import partition_shards
 
 
-def run(task: Task, setting: Setting, seed: int, device: str = "cpu") -> Result:
+def run(task: Task, setting: Setting, seed: int) -> Result:
     """Train once; ``curve`` holds [bytes up, bytes down, accuracy] after each round."""
     start, data = time.perf_counter(), dataset(task.data, setting.model)
     divide = {"iid": partition_iid, "shards": partition_shards}[setting.split]
     rows = divide(data.y_train, task.clients, seed=seed)
     clients = {f"client_{k}": (data.x_train[r], data.y_train[r]) for k, r in enumerate(rows)}
-    model = network(task.data, setting.model, seed).to(device)
+    model = network(task.data, setting.model, seed)
     server, channel = Party("server", model, loss_fn=nn.NLLLoss()), Channel(setting.codecs)
     curve: list[tuple[int, int, float]] = []
     chosen = setting.all_settings(task)
@@ -42,7 +42,7 @@ def run(task: Task, setting: Setting, seed: int, device: str = "cpu") -> Result:
         "accuracy": round(sum(last) / len(last), 6),
         **{"nbytes": up + down, "nbytes_up": up, "nbytes_down": down},
         "num_parameters": sum(p.numel() for p in model.parameters()),
-        **{"seconds": round(time.perf_counter() - start, 1), "device": device, "curve": curve},
+        **{"seconds": round(time.perf_counter() - start, 1), "curve": curve},
     }
 
 

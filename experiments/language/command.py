@@ -19,17 +19,13 @@ def main(
 ) -> None:
     """Run what is missing, or print the tables, or write them into the page."""
     parser = options(f"python -m experiments.language.{name}", STORED / f"language_{name}.jsonl")
-    parser.add_argument("--task", choices=tasks, help="only this task")
     parser.add_argument("--seeds", type=int, nargs="+", help="instead of each setting's own")
     args = parser.parse_args()
     if args.report or args.write:
         page_of(name).tell(report(read(args.out)), args)
     else:
         jobs = [
-            job
-            for title, task in tasks.items()
-            for job in jobs_of(task, chosen(settings(task), args))
-            if args.task in (None, title)
+            job for task in tasks.values() for job in jobs_of(task, chosen(settings(task), args))
         ]
         sweep(run, jobs, args.out, summary=summary)
 

@@ -70,7 +70,8 @@ class Setting:
         what = {**asdict(task), "part": self.part, "seed": seed, "method": self.method}
         what |= {"optimizer": self.optimizer, "lr": self.rate, "inner_steps": self.inner_steps}
         exchange = repr(self.exchange).replace("'server')", "'server', multicast=False)")  # once
-        what |= {"codecs": _written(self.codecs), "exchange": exchange}
+        codecs = {kind: repr(codec) for kind, codec in self.codecs.items()}
+        what |= {"codecs": codecs, "exchange": exchange}
         what |= {"outer": self.outer, "warm": 0, "by_role": self.by_role}
         what |= {"warm_codecs": {}, "workers_here": self.workers}  # as before
         what |= {"steps_here": self.steps} | ({"whole_text": True} if self.whole_text else {})
@@ -83,10 +84,6 @@ class Setting:
         """The learning rate."""
         long = self.outer is not None and self.outer[1] > 0.8
         return self.lr or (UNDER_MOMENTUM if long else LR)[self.optimizer]
-
-
-def _written(codecs: Mapping[str, Codec]) -> dict[str, str]:
-    return {kind: repr(codecs[kind]) for kind in sorted(codecs)}
 
 
 def both(codec: Codec) -> dict[str, Codec]:

@@ -85,7 +85,8 @@ class Setting:
             return full(model)
         if self.kind in ("lora", "ffa"):  # in the blocks and in the head
             return lora(model, self.rank, freeze_a=self.kind == "ffa", seed=0)
-        return full(model, where=_at_the_ends)
+        # the embedding is item 0 of the row, the head item 3
+        return full(model, where=lambda name: name.split(".")[0] in ("0", "3"))
 
     def key(self, task: Task, seed: int) -> str:
         """The same for the same run, whatever it is called: so a rerun knows what is there."""
@@ -97,11 +98,6 @@ class Setting:
             "rank": self.rank,
         }
         return digest(what | {"codec": repr(self.codec)})
-
-
-def _at_the_ends(name: str) -> bool:
-    """Whether a weight is in the embedding, item 0 of the row, or in the head, item 3."""
-    return name.split(".")[0] in ("0", "3")
 
 
 LR = {"full": 3e-3, "lora": 1e-2, "ffa": 1e-2, "ends": 2e-2}

@@ -4,12 +4,11 @@ Not here: running them (null_rows).
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 from statistics import mean
 
-from experiments.runs import Result, Runs, read
+from experiments.runs import STORED, Result, Runs, read
 
-PATH = Path(__file__).parents[1] / "results" / "language_null.jsonl"
+PATH = STORED / "language_null.jsonl"
 SEND, ALONE = "send the text", "owner alone"
 MEAN, WORST = "each owner alone, mean", "each owner alone, worst"
 COMMONEST, BEFORE = "nothing: how common each character is", "nothing: the model before"

@@ -12,7 +12,6 @@ character is no character: there is no row in few bits. Results are lines of
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -153,10 +152,9 @@ def main() -> None:
     parser.add_argument(
         "--seeds", type=int, nargs="+", default=(), help="instead of each row's own"
     )
-    parser.add_argument("--out", type=Path, default=PATH)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    sweep(run, settings(args.seeds), args.out, summary=summary)
+    sweep(run, settings(args.seeds), PATH, summary=summary)
 
 
 if __name__ == "__main__":

@@ -7,17 +7,16 @@ of the stored runs, and only the bytes are measured here.
 
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 
 import torch
 
 from experiments.language.data_parallel import deal
 from experiments.language.task import FRESH_SEEDS, Task, text_of
-from experiments.runs import Result, Row, Runs, fill, read
+from experiments.runs import STORED, Result, Row, Runs, fill, read
 from fltoolkit import Channel
 from fltoolkit_research.pooled import lossless
 
-PATH = Path(__file__).parents[1] / "results" / "language_text.jsonl"
+PATH = STORED / "language_text.jsonl"
 
 
 def run(task: Task, seed: int) -> Result:

@@ -23,14 +23,12 @@ def summary(result: Result) -> str:
 
 def main() -> None:
     """The command line."""
-    parser = options(__doc__, RESULTS)
-    parser.add_argument("--repeats", type=int, default=REPEATS)
-    args = parser.parse_args()
-    mine = chosen(settings(args.repeats), args)
+    args = options(__doc__, RESULTS).parse_args()
+    mine = chosen(settings(), args)
     if args.report or args.write:
         PAGE.tell(report(rows_of(None, mine, read(args.out))), args)
     else:
-        jobs = [(None, setting, n) for n in range(args.repeats) for setting in mine]
+        jobs = [(None, setting, n) for n in range(REPEATS) for setting in mine]
         sweep(run, jobs, args.out, summary=summary)
 
 

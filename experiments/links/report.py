@@ -1,6 +1,7 @@
 """The model beside the clock, and what pays on which link: Markdown text."""
 
 from collections.abc import Sequence
+from itertools import product
 from statistics import mean, median
 
 from experiments.links.emulator import bucket, mtu
@@ -72,20 +73,14 @@ def errors(rows: Sequence[Row]) -> str:
         ("bytes / rate + messages x latency + computing", simple),
         ("the same with headers, asking, the bucket and silence", detailed),
     ):
-        ratios = [median(t["wall"] / model(r, t) for r, t in runs) for runs in by_method(rows)]
+        ratios = []
+        for (_, runs), method in product(rows, METHODS):
+            both = [(r, t) for r in runs.values() for t in r["methods"] if t["method"] == method]
+            ratios.append(median(t["wall"] / model(r, t) for r, t in both))
         within = sum(abs(ratio - 1) <= 0.05 for ratio in ratios)
         middle = [f"{of(ratios):.2f}" for of in (median, min, max)]
         found.append([name, *middle, f"{within} of {len(ratios)}"])
     return markdown("model | median of clock / model | least | most | within 5 %", found)
-
-
-def by_method(rows: Sequence[Row]) -> list[list[tuple[Result, Result]]]:
-    """The repeats of each method on each link: the whole result, and that of the method."""
-    return [
-        [(r, t) for r in runs.values() for t in r["methods"] if t["method"] == name]
-        for _, runs in rows
-        for name in METHODS
-    ]
 
 
 def seconds(rows: Sequence[Row], group: Sequence[str]) -> str:

@@ -1,14 +1,13 @@
 """The tables, as Markdown, from the runs that are there."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from statistics import mean
 
 from experiments.newer.setting import CHOICE_SEEDS, Group
 from experiments.null_rows import ALONE, megabytes, times
-from experiments.runs import Result, Row, Runs, gain_of, rows_of, share_ci, write_between
+from experiments.runs import DOCS, Result, Row, Runs, gain_of, rows_of, share_ci, write_between
 
-PAGE = Path(__file__).parents[2] / "docs" / "newer_methods.md"
+PAGE = DOCS / "newer_methods.md"
 
 
 def table(group: Group, results: Mapping[str, Result]) -> str:

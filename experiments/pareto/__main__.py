@@ -25,11 +25,10 @@ def main() -> None:
     parser.add_argument("--data", choices=TASKS, default="digits")
     parser.add_argument("--seeds", type=int, nargs="+", default=[*range(5)], help="default: 0 to 4")
     parser.add_argument("--only", default="", help="methods whose name holds this")
-    parser.add_argument("--store", type=Path, default=STORE)
     parser.add_argument("--workers", type=int, default=1, help="processes (default: 1)")
     parser.add_argument("--report", action="store_true", help="write docs/results.md, run nothing")
     args = parser.parse_args()
-    store = Store(args.store, MODULES)
+    store = Store(STORE, MODULES)
     if args.report:
         write(store)
         return

@@ -26,6 +26,8 @@ from experiments.pareto.settings import (
 )
 from experiments.replications import dgc, distill, jpeg, shrink
 from experiments.runs import (
+    DOCS,
+    STORED,
     Runs,
     differences,
     gain_of,
@@ -51,10 +53,8 @@ from fltoolkit_research import (
 from fltoolkit_research import plots as research_plots
 from fltoolkit_research.intervals import holm
 
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "results.md"
-FIGURE = ROOT / "docs" / "images" / "pareto.png"
-KEPT = ROOT / "experiments" / "results" / "pareto.jsonl"
+PAGE, FIGURE = DOCS / "results.md", DOCS / "images" / "pareto.png"
+KEPT = STORED / "pareto.jsonl"
 BEGIN, END = "<!-- begin: printed by experiments.pareto --report -->", "<!-- end: printed -->"
 TARGETS = {"digits": 0.9, "mnist": 0.96}
 REFERENCES = {BASELINE_FEDERATED, BASELINE_SPLIT, "SplitFed, Float8", SEND, ONE_BIT}
@@ -194,23 +194,18 @@ def all_owners(results: Iterable[Result], count: int) -> list[Result]:
     for r in results:
         if r.experiment.protocol.name == "alone":
             owners.setdefault(r.experiment.seed, []).append(r)
-    whole = [mine for _, mine in sorted(owners.items()) if len(mine) == count]
-    return [combined for mine in whole for combined in of_all_owners(mine)]
-
-
-def of_all_owners(mine: Sequence[Result]) -> list[Result]:
-    """Two results from the runs of all owners with one seed: their mean, and the worst of them."""
-    worst = min(mine, key=lambda r: r.history[-1]["accuracy"])
-    rounds = zip(*(r.history for r in mine), strict=True)
-    curve = History(
-        {**rows[0], "accuracy": mean(float(row["accuracy"]) for row in rows)} for rows in rounds
-    )
-    all_seconds = sum(r.seconds for r in mine)
-    first = replace(mine[0].experiment, settings={"owner": 1})  # stands for all of them
-    return [
-        mine[0]._replace(experiment=replace(first, name=ALONE), history=curve, seconds=all_seconds),
-        worst._replace(experiment=replace(first, name=WORST), seconds=0.0),
-    ]
+    found = []
+    for mine in (each for _, each in sorted(owners.items()) if len(each) == count):
+        worst = min(mine, key=lambda r: r.history[-1]["accuracy"])
+        rounds = zip(*(r.history for r in mine), strict=True)
+        curve = History(
+            {**rows[0], "accuracy": mean(float(row["accuracy"]) for row in rows)} for rows in rounds
+        )
+        first = replace(mine[0].experiment, settings={"owner": 1})  # stands for all of them
+        all_, seconds = replace(first, name=ALONE), sum(r.seconds for r in mine)
+        found.append(mine[0]._replace(experiment=all_, history=curve, seconds=seconds))
+        found.append(worst._replace(experiment=replace(first, name=WORST), seconds=0.0))
+    return found
 
 
 def report(parts: Parts) -> str:

@@ -70,7 +70,6 @@ class Plan:
     parts: tuple[str, ...]
     factors: tuple[float, ...]  # of the table's learning rate
     trial_seeds: tuple[int, ...]
-    only: frozenset[str] = frozenset()  # methods; none named: all that train
 
 
 PLANS = {
@@ -150,13 +149,10 @@ def method_of(e: Experiment) -> str:
 
 def methods(data: str) -> dict[str, list[Experiment]]:
     """What has a learning rate, by the name of the method."""
-    plan, found = PLANS[data], dict[str, list[Experiment]]()
-    for e in experiments(data, [0], plan.parts):
-        name = method_of(e)
-        if e.protocol.name not in ("nothing", "one_sum", "solved") and (
-            not plan.only or name.rpartition(" (")[0] in plan.only
-        ):
-            found.setdefault(name, []).append(e)
+    found: dict[str, list[Experiment]] = {}
+    for e in experiments(data, [0], PLANS[data].parts):
+        if e.protocol.name not in ("nothing", "one_sum", "solved"):
+            found.setdefault(method_of(e), []).append(e)
     return found
 
 

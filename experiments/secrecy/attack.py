@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from experiments.leakage.run import prior
+from experiments.leakage.run import dataset, prior
 from experiments.runs import Result
-from experiments.secrecy.run import dataset, network
+from experiments.secrecy.run import network
 from experiments.secrecy.settings import TOPS
 from fltoolkit.codecs import Pipeline
 from fltoolkit_research.leakage import Listener, explained_variance, train_decoder

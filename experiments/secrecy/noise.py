@@ -12,9 +12,9 @@ from statistics import mean
 import torch
 from torch import Tensor, nn
 
+from experiments.leakage.run import dataset
 from experiments.replications.noisy_sum import NoisySum
 from experiments.runs import Result, share_ci
-from experiments.secrecy.run import dataset
 from experiments.tables import markdown
 from fltoolkit import Channel, fedavg
 from fltoolkit.data import partition_iid

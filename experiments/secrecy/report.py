@@ -7,7 +7,7 @@ from experiments.leakage.settings import CLASS_MEAN, NEAREST
 from experiments.runs import Result, Row, accuracies, rows_of
 from experiments.secrecy.attack import SEEN
 from experiments.secrecy.noise import noise_table
-from experiments.secrecy.settings import TASKS, Setting, Task, settings
+from experiments.secrecy.settings import TASKS, Task, settings
 from experiments.tables import markdown
 from fltoolkit_research.intervals import mean_ci
 from fltoolkit_research.secrecy import ROUNDS
@@ -57,7 +57,9 @@ def equal(task: Task, rows: Sequence[Row], results: Mapping[str, Result]) -> str
     pairs = [
         (runs[seed]["weights"], results[clear.key(task, seed)]["weights"])
         for setting, runs in rows
-        if setting.secret and (clear := _clear(rows, setting))
+        if setting.secret
+        for clear, _ in rows
+        if not clear.secret and clear.codec == setting.codec
         for seed in runs
         if clear.key(task, seed) in results
     ]
@@ -89,8 +91,3 @@ def seconds_of(values: Sequence[float | None]) -> str:
     """The mean, or nothing."""
     there = [value for value in values if value is not None]
     return f"{mean(there):.2f}" if there else ""
-
-
-def _clear(rows: Sequence[Row], secret: Setting) -> Setting | None:
-    same = (s for s, _ in rows if not s.secret and s.codec == secret.codec)
-    return next(same, None)

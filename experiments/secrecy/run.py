@@ -3,26 +3,20 @@
 import hashlib
 import time
 from collections.abc import Collection, Mapping
-from functools import lru_cache
 
 import torch
 from torch import nn
 
+from experiments.leakage.run import dataset
 from experiments.runs import Result
 from experiments.secrecy.dropouts import RandomDropouts
 from experiments.secrecy.settings import Setting, Task
-from fltoolkit import Channel, fedavg, load
+from fltoolkit import Channel, fedavg
 from fltoolkit.data import Samples, partition_iid
 from fltoolkit.federated import Local, Server, mean_of_all
 from fltoolkit.models import seeded
 from fltoolkit.trees import Tree
 from fltoolkit_research.secrecy import PlainSum, SecureSum
-
-
-@lru_cache(maxsize=1)
-def dataset(name: str) -> Samples:
-    """The data, flat; of digits the first split, of all writers, as when the runs were stored."""
-    return load("digits_known_writers" if name == "digits" else name).flat()
 
 
 def network(data: Samples, num_hidden: int, seed: int) -> nn.Sequential:

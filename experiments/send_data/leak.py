@@ -115,7 +115,8 @@ def _sent(setting: Setting, seed: int) -> Result:
     how = {"batch_size": TASK.batch_size, "seed": seed, "steps_per_round": steps}
     for _ in pool(owners, bob, channel, rounds=TASK.epochs, **how):
         pass
-    seen = [_through(setting.samples, x) for x in (data.x_train[auxiliary], data.x_test[victims])]
+    both, codec = (data.x_train[auxiliary], data.x_test[victims]), setting.samples
+    seen = [codec.decode(codec.encode({"x": x}))["x"].flatten(1) for x in both]
     decoder = train_decoder(seen[0], data.x_train[auxiliary], seed=seed, max_epochs=25)
     guess = seen[1] if torch.equal(seen[1], data.x_test[victims]) else decoder(seen[1])
     explained = explained_variance(guess, data.x_test[victims], decoder.mean_input)
@@ -168,11 +169,6 @@ def _one_step(seed: int, batch_size: int) -> dict[str, float]:
 
 def _sum(updates: list[Tree]) -> Tree:
     return {name: torch.stack([u[name] for u in updates]).sum(0) for name in updates[0]}
-
-
-def _through(codec: Codec, x: Tensor) -> Tensor:
-    """Samples as a receiver decodes them."""
-    return codec.decode(codec.encode({"x": x}))["x"].flatten(1)
 
 
 def _party(name: str, model: torch.nn.Module, lr: float) -> Party:

@@ -26,7 +26,6 @@ LABELS = [
 ARCHIVE = "images.tar.xz"
 CACHE = Path("runs") / "send_data"
 SIDE = 32
-_END = b"\xff\xd9"  # ends each file; inside a file JPEG never writes these two bytes side by side
 
 
 class Form(NamedTuple):
@@ -62,14 +61,6 @@ def message(files: list[bytes], labels: list[int]) -> bytes:
     nibbles = [*labels, 0]
     packed = bytes(a << 4 | b for a, b in zip(nibbles[::2], nibbles[1::2], strict=False))
     return shared + b"".join(file[len(shared) :] for file in files) + packed
-
-
-def read_message(message: bytes) -> tuple[list[bytes], list[int]]:
-    """The files and labels of `message`: each file ends with the mark that ends every JPEG."""
-    start = _header(message)
-    *scans, packed = message[start:].split(_END)  # labels are below 10: no 0xff among them
-    labels = [nibble for byte in packed for nibble in (byte >> 4, byte & 15)]
-    return [message[:start] + scan + _END for scan in scans], labels[: len(scans)]
 
 
 def _header(file: bytes) -> int:

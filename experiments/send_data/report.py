@@ -74,17 +74,15 @@ def as_good(runs: Sequence[Result], curves: Mapping[int, Curve]) -> tuple[str, s
     """After how many bytes averaging was as accurate as the sent pictures, seed by seed."""
     if runs[0]["kind"] != "Sent":
         return "", ""
-    pairs = [(r, first_bytes(curves[r["seed"]], r["accuracy"])) for r in runs]
+    pairs = []
+    for r in runs:
+        tests = (nbytes for nbytes, found in curves[r["seed"]] if found >= r["accuracy"])
+        pairs.append((r, next(tests, None)))
     if any(nbytes is None for _, nbytes in pairs):
         return "not reached", ""
     reached = [(r["nbytes"], nbytes) for r, nbytes in pairs if nbytes]
     factors = mean_ci([sent / nbytes for sent, nbytes in reached], ".1f")
     return mean_ci([nbytes / 1e6 for _, nbytes in reached], ".3f"), factors
-
-
-def first_bytes(curve: Curve, accuracy: float) -> int | None:
-    """Bytes at the first test of at least this accuracy; None if there was none."""
-    return next((nbytes for nbytes, found in curve if found >= accuracy), None)
 
 
 def samples_seen(result: Result) -> int:

@@ -80,12 +80,8 @@ def _together(
             curve.append((channel.nbytes(), round(accuracy(model, *test), 4)))
     up = channel.nbytes(kind="update")
     return {
-        **{
-            "rounds": setting.rounds,
-            "nbytes": channel.nbytes(),
-            "nbytes_up": up,
-            "accuracy": curve[-1][1],
-        },
+        **{"rounds": setting.rounds, "nbytes": channel.nbytes(), "nbytes_up": up},
+        "accuracy": curve[-1][1],
         "nbytes_data": data.nbytes(torch.cat(owned)),
         "num_parameters": len(server.change),
         "curve": curve,

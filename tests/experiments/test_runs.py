@@ -2,7 +2,6 @@
 
 import json
 from argparse import Namespace
-from functools import partial
 
 import pytest
 
@@ -85,7 +84,7 @@ def test_workers_find_what_one_process_finds(tmp_path):
     from experiments.fedavg_results.settings import Setting, Task
 
     jobs = [(Task("digits", clients=20, rounds=1), Setting("part", "f"), seed) for seed in (0, 1)]
-    sweep(partial(train, device="cpu"), jobs, tmp_path / "one")
-    sweep(partial(train, device="cpu"), jobs, tmp_path / "two", workers=2)
+    sweep(train, jobs, tmp_path / "one")
+    sweep(train, jobs, tmp_path / "two", workers=2)
     one, two = read(tmp_path / "one"), read(tmp_path / "two")
     assert {k: r["curve"] for k, r in one.items()} == {k: r["curve"] for k, r in two.items()}
