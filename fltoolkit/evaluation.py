@@ -42,8 +42,8 @@ def forward(
 ) -> Float[Tensor, "batch ..."]:
     """The output of the whole network. All parts are in evaluation mode and then restored.
 
-    If x is a sequence, the data are vertical: one block of columns for each party but the last,
-    whose activations are put side by side.
+    If x is a sequence, the data are vertical: one block of columns for each of the first parties,
+    whose activations are put side by side for the next one.
     With ``through``, the activations go through a fresh copy of that codec at each cut, as they
     would in use. For a network that was trained with `RandTopK`, give
     ``Pipeline(RandTopK(fraction, training=False))``.
@@ -61,14 +61,14 @@ def forward(
 
     with in_mode(False, *(party.module for party in parties)):
         if isinstance(x, Tensor):
-            h = x
-            for number, party in enumerate(parties):
-                h = party.module((cross(h) if number else h).to(party.device))
-            return h
-        features = zip(parties[:-1], x, strict=True)
-        hs = [cross(party.module(block.to(party.device))) for party, block in features]
-        output: Tensor = parties[-1].module(concatenate([h.to(parties[-1].device) for h in hs]))
-        return output
+            h, rest = x, parties
+        else:
+            features, rest = zip(parties[:-1][: len(x)], x, strict=True), parties[len(x) :]
+            hs = [cross(party.module(block.to(party.device))) for party, block in features]
+            h = concatenate([each.to(rest[0].device) for each in hs])
+        for number, party in enumerate(rest):
+            h = party.module((cross(h) if number else h).to(party.device))
+        return h
 
 
 Network = Sequence[Party] | Party | nn.Module

@@ -59,8 +59,18 @@ def split_step(
     """
     _check_chain(parties, labels_from)
     channel.step += 1
+    return through_chain(parties, x, y, channel, labels_from)[0]
+
+
+def through_chain(
+    parties: Sequence[Party], h: Tensor, y: Tensor, channel: Channel, labels_from: str | None = None
+) -> tuple[float, Tensor | None]:
+    """What `split_step` and `train_vertical` do with h, which the first of the parties has.
+
+    Returns the loss, and its gradient with respect to h (None if h does not require one).
+    """
     cuts, last = list(pairwise(parties)), parties[-1]
-    h, someone_learns = x, False
+    someone_learns = h.requires_grad
     for here, there in cuts:
         h = channel.send(here.name, there.name, "activations", {"h": here.forward(h)})["h"]
         someone_learns = someone_learns or here.optimizer is not None
@@ -73,7 +83,7 @@ def split_step(
             break
         g = channel.send(there.name, here.name, "gradients", {"g": g})["g"]
         g = here.backward(g)
-    return loss
+    return loss, g
 
 
 @checked_at_call

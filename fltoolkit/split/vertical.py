@@ -12,7 +12,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.history import CHECKED, StepRecord, checked_at_call
 from fltoolkit.party import Party
 from fltoolkit.shapes import Float
-from fltoolkit.split.chain import arriving, check_batch, check_parties
+from fltoolkit.split.chain import arriving, check_batch, check_parties, through_chain
 
 
 def concatenate(hs: list[Float[Tensor, "batch _"]]) -> Float[Tensor, "batch _"]:
@@ -27,16 +27,18 @@ def concatenate(hs: list[Float[Tensor, "batch _"]]) -> Float[Tensor, "batch _"]:
 @checked_at_call
 def train_vertical(
     feature_parties: Sequence[Party],
-    label_party: Party,
+    label_party: Party | Sequence[Party],
     batches: Iterable[tuple[Sequence[Tensor], Tensor]],
     channel: Channel,
 ) -> Iterator[StepRecord]:
     """Train on vertically split data, batches of ((x_1, ..., x_n), y); records as in `train_split`.
 
     Each feature party holds other columns of the same samples: row i of every x belongs to the
-    same person. The label party puts what they send side by side and trains on it.
+    same person. The label party puts what they send side by side and trains on it. In its place
+    a chain may stand, whose last party has the labels: with ``[bob, tail]``, where the tail is
+    called as one of the feature parties, labels never leave that owner (U-shaped).
 
-    Source: Vepakomma et al. 2018, arXiv 1812.00564, figure 2(c).
+    Source: Vepakomma et al. 2018, arXiv 1812.00564, figures 2(b) and 2(c).
 
     >>> from torch import nn
     >>> a, b = Party("a", nn.Linear(2, 1)), Party("b", nn.Linear(3, 1))
@@ -45,10 +47,11 @@ def train_vertical(
     >>> [record["nbytes"] for record in train_vertical([a, b], top, batches, Channel())]
     [54]
     """
-    check_parties([*feature_parties, label_party])
+    chain = [label_party] if isinstance(label_party, Party) else list(label_party)
+    check_parties([*feature_parties, *chain])
     yield CHECKED
 
-    networks = [party.module for party in (*feature_parties, label_party)]
+    networks = [party.module for party in (*feature_parties, *chain)]
     totals = channel.begin({party.name for party in feature_parties}, networks)
     for xs, y in arriving(batches):
         if len(xs) != len(feature_parties):
@@ -57,13 +60,13 @@ def train_vertical(
             check_batch(x, y)
         channel.step += 1
         hs = [
-            channel.send(party.name, label_party.name, "activations", {"h": party.forward(x)})["h"]
+            channel.send(party.name, chain[0].name, "activations", {"h": party.forward(x)})["h"]
             for party, x in zip(feature_parties, xs, strict=True)
         ]
         merged = concatenate([h.requires_grad_() for h in hs])
-        loss, g = label_party.loss_and_grad(merged.detach().requires_grad_(), y)
+        loss, g = through_chain(chain, merged.detach().requires_grad_(), y, channel)
         for party, g_party in zip(feature_parties, torch.autograd.grad(merged, hs, g), strict=True):
             if party.optimizer is not None:  # a party that does not learn needs no gradient
-                sent = channel.send(label_party.name, party.name, "gradients", {"g": g_party})
+                sent = channel.send(chain[0].name, party.name, "gradients", {"g": g_party})
                 party.backward(sent["g"])
         yield {"step": channel.step, "loss": loss, **totals()}
