@@ -30,6 +30,7 @@
     nb14            answers of notebook 14
     quiz            answers of the quizzes in notebooks 03, 06, 09 and 12
     stored          language models that were trained longer, for notebook 11
+    patients        a table of patients, for notebook 02b
     syllabus        all notebooks, and how much of them a reader has done
     plots           a room: pictures that move
     labs            a room: steer a training while it runs

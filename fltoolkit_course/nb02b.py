@@ -13,7 +13,7 @@ notebook = Notebook(
     "Other cuts",
     guesses={
         "Bytes of the U-shape, in multiples of the vanilla split?": AT_LEAST_0,
-        "Right, the best of the three alone?": PERCENT,
+        "ROC area, the best of the three alone?": PERCENT,
         "By the formula, splitting pays from how many clients on?": AT_LEAST_0,
     },
 )
