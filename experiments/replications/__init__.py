@@ -16,6 +16,8 @@ Each is one file, which stands on the package as a file of your own would. Not i
     zeroth_order  seeds and scalars in place of gradients
     distill     prototypes by k-means, and distilled samples
     yogi        the server optimizer of FedYogi
+    noisy_sum   noise that each client adds before a secure sum
+    updates     what a model's update says about the samples that it was learned from
     intersection  which samples two owners have in common, found without showing the others
     deflate     zlib as a coder, for comparison
     zstandard   Zstandard as a coder

@@ -28,7 +28,8 @@ class Vertical(nn.Module):
         return self.top(concatenate([b(x) for b, x in zip(self.bottoms, blocks, strict=True)]))
 
 
-def test_vertical_is_bit_equal_to_the_unsplit_network():
+@pytest.mark.parametrize("u_shaped", [False, True])
+def test_vertical_is_bit_equal_to_the_unsplit_network(u_shaped):
     reference, model = Vertical(), Vertical()
     x, y = toy_data()
     blocks = [block.contiguous() for block in x.split([5, 4, 3], dim=1)]
@@ -37,39 +38,23 @@ def test_vertical_is_bit_equal_to_the_unsplit_network():
     optimizer = torch.optim.SGD(reference.parameters(), lr=LR)
     expected = unsplit(reference, data.epochs(2), optimizer)
     alices = [party(f"alice_{i}", bottom) for i, bottom in enumerate(model.bottoms)]
-    bob = party("bob", model.top, nn.NLLLoss())
+    bob = [party("bob", model.top, nn.NLLLoss())]
+    if u_shaped:
+        bob = [party("bob", model.top[0]), party("alice_1", model.top[1], nn.NLLLoss())]
     torch.manual_seed(7)
     channel = Channel()
-    records = list(train_vertical(alices, bob, data.epochs(2), channel))
-    assert [r["loss"] for r in records] == expected
-    assert_equal_weights(model, reference)
-    assert records[-1]["nbytes_up"] == channel.nbytes(receiver="bob", kind="activations")
-    assert records[-1]["nbytes_down"] == channel.nbytes(sender="bob", kind="gradients")
-    reference.eval()
-    assert torch.equal(forward([*alices, bob], blocks), reference(blocks).detach())
-    with pytest.raises(ValueError, match="argument"):  # a block for each party, and no top
-        forward(alices, blocks)
-
-
-def test_vertical_u_shape_is_bit_equal_too_and_sends_no_labels():
-    reference, model = Vertical(), Vertical()
-    x, y = toy_data()
-    blocks = [block.contiguous() for block in x.split([5, 4, 3], dim=1)]
-    data = Batches(tuple(blocks), y, 8, seed=0)
-    torch.manual_seed(7)
-    optimizer = torch.optim.SGD(reference.parameters(), lr=LR)
-    expected = unsplit(reference, data.epochs(2), optimizer)
-    alices = [party(f"alice_{i}", bottom) for i, bottom in enumerate(model.bottoms)]
-    bob, tail = party("bob", model.top[0]), party("alice_1", model.top[1], nn.NLLLoss())
-    torch.manual_seed(7)
-    channel = Channel()
-    records = list(train_vertical(alices, [bob, tail], data.epochs(2), channel))
+    records = list(train_vertical(alices, bob if u_shaped else bob[0], data.epochs(2), channel))
     assert [r["loss"] for r in records] == expected
     assert_equal_weights(model, reference)
     assert {transfer.kind for transfer in channel.transfers} == {"activations", "gradients"}
-    assert channel.nbytes(sender="bob", receiver="alice_1", kind="activations") > 0
+    assert bool(channel.nbytes(sender="bob", receiver="alice_1", kind="activations")) is u_shaped
+    if not u_shaped:
+        assert records[-1]["nbytes_up"] == channel.nbytes(receiver="bob", kind="activations")
+        assert records[-1]["nbytes_down"] == channel.nbytes(sender="bob", kind="gradients")
     reference.eval()
-    assert torch.equal(forward([*alices, bob, tail], blocks), reference(blocks).detach())
+    assert torch.equal(forward([*alices, *bob], blocks), reference(blocks).detach())
+    with pytest.raises(ValueError, match="argument"):  # a block for each party, and no top
+        forward(alices, blocks)
 
 
 def test_vertical_sends_no_gradient_to_those_who_do_not_learn():
