@@ -1,10 +1,16 @@
 """The page of one sum has the tables of the stored results; the attack finds what it must."""
 
+import math
+from collections import Counter
+
+import numpy as np
 import pytest
 import torch
 
-from experiments import one_sum_cifar, one_sum_encoder, one_sum_leak, strangers
+from experiments import one_sum_cifar, one_sum_encoder, one_sum_leak, one_sum_text, strangers
+from experiments.language.task import Task
 from experiments.runs import read, rows_of
+from fltoolkit_research.data import load_text
 
 
 def test_the_page_has_the_stored_tables():
@@ -42,6 +48,31 @@ def test_leverage_tells_members_where_a_sum_has_room_for_no_others():
     assert one_sum_leak.attacked((many.T @ many).double(), many, others) == pytest.approx(
         0.5, abs=0.05
     )
+
+
+@pytest.mark.later
+def test_counts_of_a_text_are_those_of_the_page_and_of_a_plain_n_gram():
+    text, n = load_text("topics"), 3
+    base, (x, y) = len(text.alphabet) + 1, (part[:200] for part in text.windows(16))
+    train, test = (
+        one_sum_text.grams(x[:150], y[:150], n, base),
+        one_sum_text.grams(x[150:], y[150:], n, base),
+    )
+    seen = Counter((m, gram % base**m) for gram in train.tolist() for m in range(1, n + 1))
+    total, kinds = Counter(), Counter()
+    for (m, gram), count in seen.items():
+        total[m, gram // base] += count
+        kinds[m, gram // base] += 1
+    nats = 0.0
+    for gram in test.tolist():
+        p = 1 / len(text.alphabet)
+        for m in range(1, n + 1):
+            if total[before := (m, gram % base**m // base)]:
+                p = (seen[m, gram % base**m] + kinds[before] * p) / (total[before] + kinds[before])
+        nats -= math.log(p)
+    found = one_sum_text.nats(np.unique(train, return_counts=True), n, test, base)
+    assert found == pytest.approx(nats / len(test))
+    assert " | ".join(one_sum_text.row(2, Task())) in one_sum_text.PAGE.path.read_text("utf-8")
 
 
 @pytest.mark.later
