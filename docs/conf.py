@@ -68,6 +68,24 @@ def _link_what_is_no_page(app, doctree):
         node.replace_self(nodes.reference("", "", *node.children, refuri=address))
 
 
+def _find_words_of_other_systems(app, doctree):
+    """The search leads with these words to the page for those who come, before all else.
+
+    They are the systems' names, and the code in headings and in the tables' first columns, each up
+    to a bracket.
+    """
+    if app.env.docname != "docs/coming_from":
+        return
+    for section in list(doctree.findall(nodes.section)):
+        tables = [part for part in section.children if isinstance(part, nodes.table)]
+        places = [section[0], *(row[0] for table in tables for row in table.findall(nodes.row))]
+        codes = [code.astext() for place in places for code in place.findall(nodes.literal)]
+        codes.append(section[0].astext())  # it begins with the system's name
+        words = sorted({re.split(r"’| ?[(:]", code)[0] for code in codes})
+        entries = [("single", word, section["ids"][0], "main", None) for word in words]
+        section.insert(1, addnodes.index(entries=entries))
+
+
 def _add_explore(app, error):
     """The figures of docs/explore beside the pages that Sphinx made, and the site's first page.
 
@@ -93,4 +111,5 @@ def setup(app):
     app.connect(
         "doctree-read", _link_what_is_no_page, priority=400
     )  # before downloads are collected
+    app.connect("doctree-read", _find_words_of_other_systems)
     app.connect("build-finished", _add_explore)

@@ -68,18 +68,3 @@ def test_every_page_of_docs_is_on_the_website():
     listed = set(re.findall(r"^([\w/.]+)$", index, re.MULTILINE))
     pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
     assert pages <= listed, f"docs/index.md does not list {sorted(pages - listed)}"
-
-
-def test_the_page_for_those_who_come_has_their_words_and_the_common_ones_in_headings():
-    """The site's search ranks headings above text: "encoder" stands in many notebooks."""
-    page = (ROOT / "docs" / "coming_from.md").read_text(encoding="utf-8")
-    rare = (
-        "max_fuse_local_steps total_num_replicas TorchHook num_rounds torch.compile clip_grad_norm_"
-    )
-    assert [word for word in rare.split() if word not in page] == []
-    common = (
-        "DataLoader Dataset encoder MeanFactory EncodedSumFactory split_steps loss_thres SLModel"
-    )
-    common += " interval_steps replicas_to_aggregate VirtualWorker .send .move Strategy NumPyClient"
-    titles = "\n".join(re.findall("^#+ .*", page, re.MULTILINE))
-    assert [word for word in common.split() if f"`{word}`" not in titles] == []

@@ -90,6 +90,28 @@ def test_the_documentation_begins_with_the_figure_that_moves(browser: Any, site:
     tab.close()
 
 
+WORDS = (
+    "DataLoader Dataset torch.compile clip_grad_norm_ encoder MeanFactory EncodedSumFactory SLModel"
+    " split_steps loss_thres max_fuse_local_steps interval_steps replicas_to_aggregate .send .move"
+    " total_num_replicas VirtualWorker TorchHook Flower Strategy NumPyClient num_rounds"
+    " SecretFlow coMind PySyft AMP EMA scheduler"
+)
+
+
+def test_the_first_hit_for_a_word_of_another_system_is_the_page_for_those_who_come(
+    browser: Any, site: Path
+) -> None:
+    tab = browser.new_page()
+    tab.goto((site / "search.html").as_uri())
+    tab.wait_for_function("Search.hasIndex()")
+    ask = "words => words.map(w => Search._performSearch(...Search._parseQuery(w)).at(-1)?.[0])"
+    hits = tab.evaluate(ask, WORDS.split())
+    assert dict(zip(WORDS.split(), hits, strict=True)) == dict.fromkeys(
+        WORDS.split(), "docs/coming_from"
+    )
+    tab.close()
+
+
 # ----------------------------------------------------------------------------------- all pages
 
 
