@@ -3,6 +3,7 @@
 A party computes and learns. It does not know any channel, codec, record or other party.
 """
 
+import copy
 import functools
 import inspect
 import math
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
+from fltoolkit.history import naming_its_words
 from fltoolkit.shapes import Float, Shaped
 from fltoolkit.trees import Tree
 
@@ -86,6 +88,7 @@ class SGD(torch.optim.Optimizer):
             group["lr"] = lr
 
 
+@naming_its_words
 class Party:
     """One owner of data or labels, with its part of the network and its own optimizer.
 
@@ -273,19 +276,16 @@ class Party:
             )
 
     def weights(self) -> Tree:
-        """This party's part of the model with its buffers, e.g. to send it to another party.
-
-        The tensors are the module's own, and change with its next step; names as without `compile`.
-        """
-        return getattr(self.module, "_orig_mod", self.module).state_dict()
+        """The module's own weights and buffers, by their names without `torch.compile`."""
+        return uncompiled(self.module).state_dict()
 
     def load_weights(self, weights: Tree) -> None:
         """Replace this party's part of the model by ``weights``, whose values are copied.
 
-        The optimizer keeps its state. Raises RuntimeError, as torch does, if names or shapes differ
-        from those of `weights`.
+        The optimizer keeps its state. Raises RuntimeError if names or shapes do not fit.
         """
-        getattr(self.module, "_orig_mod", self.module).load_state_dict(weights)
+        plain = {name.replace("_orig_mod.", ""): tensor for name, tensor in weights.items()}
+        uncompiled(self.module).load_state_dict(plain)
         torch.clear_autocast_cache()
 
     def state_dict(self) -> dict[str, Any]:
@@ -308,6 +308,16 @@ class Party:
     def __repr__(self) -> str:
         learning = sum(p.numel() for p in self.module.parameters() if p.requires_grad)
         return f"<Party {self.name!r}: {learning:,} parameters>"
+
+
+def uncompiled(module: nn.Module) -> nn.Module:
+    """The module, whose tensors it has, without what `torch.compile` put around it and in it."""
+    module = getattr(module, "_orig_mod", module)
+    parts = {n: None if part is None else uncompiled(part) for n, part in module._modules.items()}
+    if parts != module._modules:
+        module = copy.copy(module)
+        module._modules = parts
+    return module
 
 
 def check_optimizer_state(optimizer: Any) -> None:
@@ -385,11 +395,7 @@ def check_some_count(who: str, loss_fn: LossFn, y: Tensor) -> None:
 
 
 def setting_of(loss_fn: LossFn | None, name: str) -> Any:
-    """A setting of one of torch's losses, or of a `functools.partial` of one; None if it has none.
-
-    >>> setting_of(nn.CrossEntropyLoss(ignore_index=0), "ignore_index")
-    0
-    """
+    """A setting of one of torch's losses, or of a `functools.partial` of one, or None."""
     if isinstance(loss_fn, functools.partial):
         return loss_fn.keywords.get(name, setting_of(loss_fn.func, name))
     return getattr(loss_fn, name, None)

@@ -27,7 +27,7 @@ from fltoolkit.federated.server import SERVER
 from fltoolkit.federated.workers import Fleet, send_update
 from fltoolkit.history import Record
 from fltoolkit.links import Link, check_whole
-from fltoolkit.party import LossFn
+from fltoolkit.party import LossFn, uncompiled
 from fltoolkit.trees import Tree
 from fltoolkit_engines.remote import Addressed, absent
 
@@ -174,7 +174,7 @@ def _learn(
     local = Local(**how, loss_fn=client.loss_fn)
     samples = [(client.x, client.y)]
     (update,) = local_updates(
-        client.model, [start], samples, local, seeds=[letter["seed"]], chunk=1
+        uncompiled(client.model), [start], samples, local, seeds=[letter["seed"]], chunk=1
     )
     send_update(client.name, SERVER, update, channel)
     return update
@@ -339,7 +339,9 @@ def _ask(
 
 def _fits(side: ClientSetup | ServerSetup) -> dict[str, str]:
     """The values that must be equal at server and client, as texts."""
-    shapes = {name: list(tensor.shape) for name, tensor in side.model.state_dict().items()}
+    shapes = {
+        name: list(tensor.shape) for name, tensor in uncompiled(side.model).state_dict().items()
+    }
     codecs = {kind: repr(codec) for kind, codec in sorted(side.codecs.items())}
     return {"fltoolkit": fltoolkit.__version__, "codecs": str(codecs), "shapes": str(shapes)}
 

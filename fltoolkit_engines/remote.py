@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fltoolkit.history import Record
-from fltoolkit.party import SGD, Party
+from fltoolkit.party import SGD, Party, uncompiled
 from fltoolkit.shapes import Float, Shaped
 from fltoolkit.split.gates import Progress, State
 from fltoolkit.trees import Tree
@@ -75,7 +75,7 @@ class RemoteParty(Party):
 
     def weights(self) -> Tree:
         """The weights that all clients start from; their names and shapes are needed here."""
-        return {} if self._like is None else self._like.state_dict()
+        return {} if self._like is None else uncompiled(self._like).state_dict()
 
     def load_weights(self, weights: Tree) -> None:
         """Does nothing, because the party's own process loads the weights."""

@@ -47,10 +47,8 @@ class Local:
     Source: McMahan et al. 2017, arXiv 1602.05629: ``batch_size`` is B, ``epochs`` is E, ``lr`` is
     eta. With ``prox``, FedProx: Li et al. 2020, arXiv 1812.06127.
 
-    Plain SGD with ``lr`` is the default and the fastest. For any other optimizer of torch, give a
-    function that makes it. Its ``step`` may do more, such as following a schedule::
+    Plain SGD with ``lr`` is the fastest. For another optimizer give a function that makes it::
 
-        Local(batch_size=10, lr=0.1, epochs=1)
         Local(batch_size=10, optimizer=partial(torch.optim.AdamW, lr=1e-3), epochs=1)
 
     Args:

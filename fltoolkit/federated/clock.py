@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fltoolkit.federated.client import check_count, check_function
+from fltoolkit.history import naming_its_words
 from fltoolkit.trees import Tree
 
 # -------------------------------------------------------------------------------------- clocks
@@ -143,6 +144,7 @@ class Polynomial:
 # ------------------------------------------------------------------------------------- arrivals
 
 
+@naming_its_words
 @dataclass(frozen=True)
 class Arrivals:
     """When a round ends, and what becomes of updates that come after its end.

@@ -101,7 +101,6 @@ def fedavg(
     server = Server() if server is None else server
     if not isinstance(server, Server):
         raise TypeError(f"server={server!r}: give what it does as one value, Server(mean=...)")
-    model = getattr(model, "_orig_mod", model)  # of torch.compile: the names of the weights
     workers = Workers(model, as_fleet(clients), local, seed, server.name)
     rounds = to_come("rounds", rounds)
     _check(workers, channel, cohort, server)

@@ -22,6 +22,7 @@ from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.means import Mean, WithMasks, mean_of_all
 from fltoolkit.federated.samples import Clients, as_clients, check_fit
 from fltoolkit.history import Record
+from fltoolkit.party import uncompiled
 from fltoolkit.trees import Tree, is_finite, plus_difference
 
 Train = Callable[..., Sequence[LocalUpdate | FloatingPointError]]
@@ -108,14 +109,6 @@ class Workers:
         local: what a client does in a round.
         seed: the seed of batches and random layers.
         server: the name of the server, which no client may have; empty if there is none.
-
-    >>> clients = {"ann": (torch.ones(4, 1), torch.zeros(4, 1))}
-    >>> local = Local(batch_size=4, lr=0.25, steps=1, loss_fn=nn.functional.mse_loss)
-    >>> workers = Workers(nn.Linear(1, 1, bias=False), Fleet(clients), local)
-    >>> starts = {"ann": {"weight": torch.ones(1, 1)}}
-    >>> updates = workers.learn(Channel(), starts, round_=0)
-    >>> updates["ann"].delta  # the gradient of the mean of (w x)^2 is 2 w x^2 = 2
-    {'weight': tensor([[-0.5000]])}
     """
 
     model: nn.Module
@@ -128,6 +121,7 @@ class Workers:
     def __post_init__(self) -> None:
         object.__setattr__(self, "clients", as_clients(self.fleet.clients, self.server))
         check_settings(self.model, [], [], self.local)
+        object.__setattr__(self, "model", uncompiled(self.model))  # its names are sent
         if self.fleet.train is local_updates:
             check_fit(self.model, self.clients, self.local)
 

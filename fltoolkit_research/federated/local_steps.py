@@ -75,9 +75,9 @@ def diloco(
     totals = channel.begin(set(team.clients), [model])
     for round_ in rounds:
         channel.step = round_ + 1
-        starts = dict.fromkeys(team.clients, sent_entries(model))
+        starts = dict.fromkeys(team.clients, sent_entries(team.model))
         loss, updates = inner_steps(team, channel, starts, round_)
-        apply_update(model, exchange(channel, updates), outer)
+        apply_update(team.model, exchange(channel, updates), outer)
         yield record_of(round_, local, loss, totals())
 
 
@@ -149,21 +149,21 @@ def streaming_diloco(
     rounds = to_come("rounds", rounds)
     check_inner_steps(local)
     check_optimizer("outer", model, outer)
-    if stream.fragments > (most := len(sent_entries(model))):
+    if stream.fragments > (most := len(sent_entries(team.model))):
         raise ValueError(f"fragments={stream.fragments}: the model has {most} entries to divide")
     memory, blend = memory or Underway(), stream.blend
     yield CHECKED
 
     totals = channel.begin(set(team.clients), [model])
-    parts = balanced(sent_entries(model), stream.fragments)
+    parts = balanced(sent_entries(team.model), stream.fragments)
     for worker in team.clients:
-        memory.weights.setdefault(worker, copied(sent_entries(model)))
+        memory.weights.setdefault(worker, copied(sent_entries(team.model)))
     for round_ in rounds:
         channel.step = round_ + 1
         loss, updates = inner_steps(team, channel, memory.weights, round_)
         memory.weights = {w: plus(memory.weights[w], update) for w, update in updates.items()}
 
-        part, shared = parts[round_ % stream.fragments], sent_entries(model)
+        part, shared = parts[round_ % stream.fragments], sent_entries(team.model)
         progress = {
             w: {n: difference(memory.weights[w][n], shared[n]) for n in part} for w in team.clients
         }
@@ -171,8 +171,8 @@ def streaming_diloco(
 
         if len(memory.waiting) > stream.overlap:
             mean = memory.waiting.pop(0)
-            apply_update(model, mean, outer)
-            shared = sent_entries(model)
+            apply_update(team.model, mean, outer)
+            shared = sent_entries(team.model)
             for own in memory.weights.values():
                 for n in mean:  # whole numbers are not mixed
                     whole = not shared[n].is_floating_point()

@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import warnings
+from functools import partial
 
 import pytest
 import torch
@@ -451,13 +452,23 @@ class Ear(Channel):
 
 
 @pytest.mark.later
-def test_a_compiled_model_has_plain_names():
-    model = nn.Sequential(nn.Linear(6, 3), nn.LogSoftmax(dim=1))
-    compiled = torch.compile(model, backend="eager")  # only its name matters here
-    before, channel = model[0].weight.clone(), Ear({})
-    run(compiled, people([8]), channel, rounds=1)
-    assert {name for *_, tree in channel.heard for name in tree} == {"0.weight", "0.bias"}
-    assert not torch.equal(model[0].weight, before)
-    party = Party("ann", compiled)
-    assert list(party.weights()) == ["0.weight", "0.bias"]
-    Party("ben", model).load_weights(party.weights())
+@pytest.mark.parametrize("around", ["the model", "a layer", "both"])
+def test_a_compiled_model_has_plain_names(around):
+    inside, compiled = nn.Linear(6, 3), partial(torch.compile, backend="eager")  # for its names
+    plain = nn.Sequential(nn.Sequential(inside, nn.BatchNorm1d(3)), nn.LogSoftmax(dim=1))
+    model = plain
+    if around != "the model":
+        model = nn.Sequential(nn.Sequential(compiled(inside), plain[0][1]), plain[1])
+    model = model if around == "a layer" else compiled(model)
+    before, channel = inside.weight.clone(), Ear({})
+    run(model, people([8]), channel, rounds=1)
+    assert {name for *_, tree in channel.heard for name in tree} == plain.state_dict().keys()
+    assert not torch.equal(inside.weight, before)
+    ann, ben = Party("ann", model), Party("ben", copy.deepcopy(plain))
+    for tensor in ben.weights().values():
+        tensor.zero_()
+    ann.load_weights(ben.weights())
+    assert not inside.weight.any()
+    assert ann.weights().keys() == ben.weights().keys()
+    ben.load_weights({name: tensor + 1 for name, tensor in model.state_dict().items()})
+    assert all((tensor == 1).all() for tensor in ben.weights().values())
