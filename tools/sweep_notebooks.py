@@ -2,6 +2,7 @@
 
     python tools/sweep_notebooks.py                       # all notebooks and passes: an hour or two
     python tools/sweep_notebooks.py 05 --passes plain     # one notebook, one pass
+    python tools/sweep_notebooks.py 03 --load 4           # beside four processes that compute
 
 Each pass has a kernel of its own. The list is ``sweep.md`` beside the pictures in test-artifacts/:
 look at both. A NameError of cells that run backwards is Python's own answer and is not listed.
@@ -9,6 +10,8 @@ Not here: tests of single labs and panels (tests/browser).
 """
 
 import argparse
+import contextlib
+import subprocess
 import sys
 import tempfile
 import time
@@ -22,7 +25,8 @@ sys.path.append(str(Path(__file__).parents[1] / "tests" / "browser"))
 from labserver import ARTIFACTS, Notebook, browser, lab, open_notebook, page
 
 PASSES = ("plain", "nonsense", "guessed", "backwards", "interrupted")
-MOST_PICTURES = 12  # of one pass: of the cells with the tallest outputs
+MOST_PICTURES = 12  # of one pass and look: of the cells with the tallest outputs
+LOOKS = (("Light", 1280), ("Dark", 900))  # each cell in both; together both colours and widths
 WAIT = 900  # seconds for a run of all cells
 _SET = """([cell, source]) => jupyterapp.shell.currentWidget.context.model.cells.get(cell)
                                  .sharedModel.setSource(source)"""
@@ -72,10 +76,13 @@ def run_all(notebook: Notebook) -> None:
 
 
 def move_sliders(notebook: Notebook) -> int:
-    """Move each slider of the page to both ends, without waiting in between."""
+    """Start each lab, and move each slider to both ends while it trains, without waiting."""
     moved = 0
     for cell in code_cells(notebook):
         area = notebook.show(cell)
+        for start in area.get_by_role("button", name="Start").all():
+            if start.is_enabled():
+                start.click()
         for handle in area.get_by_role("slider").all():
             if handle.is_visible() and handle.is_enabled():
                 for key in ("End", "Home"):
@@ -86,16 +93,21 @@ def move_sliders(notebook: Notebook) -> int:
 
 
 def pictures(notebook: Notebook, name: str) -> None:
-    """The cells with the tallest outputs; the last one also dark, and 900 pixels wide."""
+    """The cells with the tallest outputs, in both looks."""
     heights = {}
     for cell in code_cells(notebook):
         box = notebook.show(cell).bounding_box()
         heights[cell] = box["height"] if box else 0
     tall = sorted(sorted(heights, key=lambda cell: -heights[cell])[:MOST_PICTURES])
-    for cell in (cell for cell in tall if heights[cell] > 60):
-        notebook.show(cell)
-        notebook.screenshot(f"sweep/{name}_{cell:02d}")
-    notebook.themed(f"sweep/{name}")
+    for theme, width in LOOKS:
+        notebook.theme(theme)
+        notebook.page.set_viewport_size({"width": width, "height": 1000})
+        for cell in (cell for cell in tall if heights[cell] > 60):
+            notebook.show(cell)
+            notebook.page.wait_for_timeout(300)
+            notebook.screenshot(f"sweep/{name}_{cell:02d}_{theme.lower()}_{width}")
+    notebook.theme("Light")
+    notebook.page.set_viewport_size({"width": 1280, "height": 1000})
 
 
 def sweep(notebook: Notebook, kind: str, name: str) -> Iterator[str]:
@@ -141,6 +153,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("numbers", nargs="*", help="such as 05; default: all notebooks")
     parser.add_argument("--passes", nargs="+", choices=PASSES, default=PASSES)
+    parser.add_argument("--load", type=int, default=0, help="processes that compute beside it")
     args = parser.parse_args()
     (ARTIFACTS / "sweep").mkdir(parents=True, exist_ok=True)
     lines = ["# What went wrong"]
@@ -148,8 +161,11 @@ def main() -> None:
         folder = Path(place) / "course"
         copy_notebooks(folder)
         files = sorted(file.name for file in folder.glob("*.ipynb"))
-        chosen = [f for f in files if not args.numbers or f.startswith(tuple(args.numbers))]
-        with lab(folder) as server:
+        chosen = [f for f in files if not args.numbers or f.split("_")[0] in args.numbers]
+        with lab(folder) as server, contextlib.ExitStack() as beside:
+            for _ in range(args.load):
+                busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+                beside.callback(busy.kill)
             context = started.new_context()
             for file in chosen:
                 for kind in args.passes:
