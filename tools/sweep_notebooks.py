@@ -22,7 +22,7 @@ from typing import Any
 from fltoolkit_course.cli import copy_notebooks
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "browser"))
-from labserver import ARTIFACTS, Notebook, browser, lab, open_notebook, page
+from labserver import _READY, ARTIFACTS, Notebook, browser, lab, open_notebook, page
 
 PASSES = ("plain", "nonsense", "guessed", "backwards", "interrupted")
 MOST_PICTURES = 12  # of one pass and look: of the cells with the tallest outputs
@@ -75,8 +75,8 @@ def run_all(notebook: Notebook) -> None:
     wait(notebook, sum(bool(source.strip()) for source in code_cells(notebook).values()))
 
 
-def move_sliders(notebook: Notebook) -> int:
-    """Start each lab, and move each slider to both ends while it trains, without waiting."""
+def move_sliders(notebook: Notebook, name: str) -> int:
+    """Start each lab, and move each slider to both ends while it trains; a picture of each cell."""
     moved = 0
     for cell in code_cells(notebook):
         area = notebook.show(cell)
@@ -88,7 +88,9 @@ def move_sliders(notebook: Notebook) -> int:
                 for key in ("End", "Home"):
                     handle.press(key)
                 moved += 1
-    notebook.page.wait_for_timeout(3000)
+        if area.get_by_role("slider").count():
+            notebook.page.wait_for_timeout(3000)
+            notebook.screenshot(f"sweep/{name}_{cell:02d}")
     return moved
 
 
@@ -127,13 +129,18 @@ def sweep(notebook: Notebook, kind: str, name: str) -> Iterator[str]:
     yield from errors(notebook)
     if kind == "plain":
         pictures(notebook, name)
-        moved = move_sliders(notebook)
+        moved = move_sliders(notebook, f"{name}_moved")
         run_all(notebook)  # a second time, with the sliders where they are
         yield from (f"the second time, {moved} sliders moved: {each}" for each in errors(notebook))
+        notebook.save()
+        notebook.page.wait_for_timeout(3000)
         notebook.page.reload()
         notebook.page.wait_for_function("() => !!window.jupyterapp")
-        notebook.page.wait_for_timeout(3000)
-        notebook.screenshot(f"sweep/{name}_reloaded")
+        notebook.page.evaluate(_READY)
+        if (
+            again := move_sliders(notebook, f"{name}_reloaded")
+        ) < moved:  # the kernel goes on, so they act
+            yield f"{again} of {moved} sliders after a reload"
         if wide := notebook.page.evaluate(_WIDE):
             yield f"{wide} outputs are wider than the page"
 
