@@ -43,6 +43,11 @@ _FIRST = (
 )
 
 
+def without_numbers(question: str) -> str:
+    """A question with ``{}`` for each number in it, since some vary from run to run."""
+    return _DIGITS.sub("{}", question)
+
+
 class Predict:
     """Ask for a guess, then show the measured value: at the second time also without a guess.
 
@@ -70,7 +75,7 @@ class Predict:
         possible: Mapping[str, Between | tuple[str, ...]] | None = None,
     ):
         self._remember = remember
-        self._possible = {_DIGITS.sub("{}", key): one for key, one in (possible or {}).items()}
+        self._possible = {without_numbers(key): one for key, one in (possible or {}).items()}
         self._found: dict[str, tuple[Any, str]] = {}  # what was measured, by question
         self._asked: dict[str, Any] = {}  # guesses of questions whose cell measures nothing
         self._told: set[str] = set()  # the questions whose measured value was shown
@@ -153,14 +158,14 @@ class Predict:
 
     def _step(self, question: str, unit: str) -> str:
         """The unit of a difference: per cents differ by points, and images by so many "of 100"."""
-        high = getattr(self._possible.get(_DIGITS.sub("{}", question)), "high", 0)
+        high = getattr(self._possible.get(without_numbers(question)), "high", 0)
         if high is None:
             return f"of {_DIGITS.findall(question)[0]}"
         return "points" if high == 100 or unit in ("%", "points") else unit
 
     def _value(self, question: str, typed: Any, measured: Any, unit: str) -> Any:
         """The guess as a value. Raises ValueError, which says what is possible and what to do."""
-        possible = self._possible.get(_DIGITS.sub("{}", question))
+        possible = self._possible.get(without_numbers(question))
         if possible is None:
             try:
                 return typed if measured is None else read_answer(typed, measured, unit)

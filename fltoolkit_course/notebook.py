@@ -22,7 +22,7 @@ from fltoolkit_course.done import (
     remember,
     saved_edition,
 )
-from fltoolkit_course.guesses import Between, Predict
+from fltoolkit_course.guesses import Between, Predict, without_numbers
 from fltoolkit_course.running import show_errors_in_words
 
 __all__ = ["Answer", "Notebook"]
@@ -159,12 +159,15 @@ class Notebook:
         return made, sum(name in self.answers for name in done.passed)
 
     def card(self) -> Table:
-        """A table of guesses and measured values, and of checks that have passed or not."""
+        """A table of all guesses and measured values, and of checks that have passed or not."""
         done = self.done()
         guesses = [
             [question, guess.guessed or "no guess", guess.measured, guess.off]
             for question, guess in done.guesses.items()
         ]
+        shown = {without_numbers(question) for question in done.guesses}
+        open_ = (question for question in self.guesses if without_numbers(question) not in shown)
+        guesses += [[question.replace("{}", "..."), "not yet", "", ""] for question in open_]
         checks = [
             [name, "", "", "passed" if done.checks.get(name) else "not yet"]
             for name in self.answers

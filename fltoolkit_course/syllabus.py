@@ -49,19 +49,23 @@ def path(folder: Path) -> tuple[Table | None, Notebook | None]:
     """
     kept, rows, left, strayed = read_done(folder), [], [], False
     for notebook in NOTEBOOKS:
-        part = PATH.get(notebook.number, Excerpt(0, 0))
-        asked = [*notebook.guesses][: part.guesses]
-        shown = kept.get(notebook.number, Done()).guesses.keys()
-        strayed = strayed or not shown <= {*asked}
+        part, done = PATH.get(notebook.number, Excerpt(0, 0)), kept.get(notebook.number, Done())
+        strayed = strayed or not done.guesses.keys() <= {*_on_path(notebook)}
         if part.minutes:
             where = f"up to the heading {part.until!r}" if part.until else "all of it"
             name, minutes = f"{notebook.number} · {notebook.title}", f"about {part.minutes}"
-            rows.append([name, minutes, "done" if shown >= {*asked} else "", where])
+            walked = done.guesses.keys() >= {*_on_path(notebook)}
+            rows.append([name, minutes, "done" if walked else "", where])
             left += [] if rows[-1][2] else [notebook]
     after = f"The path: {len(PATH) - len(left)} of {len(PATH)} done."
     after += f" Notebook 00 has the map of all {len(NOTEBOOKS)}."
     table = Table("The first ninety minutes", ["notebook", "minutes", "", ""], rows, [after])
     return (None, None) if strayed else (table, left[0] if left else None)
+
+
+def _on_path(notebook: Notebook) -> list[str]:
+    """Those questions of a notebook that are on the path."""
+    return [*notebook.guesses][: PATH.get(notebook.number, Excerpt(0, 0)).guesses]
 
 
 def _counts(notebook: Notebook, done: Done) -> tuple[int, int, bool]:
@@ -89,16 +93,18 @@ def progress(folder: Path | None = None) -> Table:
     """A table of the notebooks: how many guesses were made, and how many checks have passed.
 
     It reads what is kept in ``folder``, by default the working folder. A notebook is done when all
-    its guesses are made and all its checks have passed.
+    its guesses are made and all its checks have passed; its part of the path alone is named.
     """
     folder = folder or course_folder()
     kept = read_done(folder)
     rows, finished = [], 0
     for notebook in NOTEBOOKS:
-        guesses, checks, whole = _counts(notebook, kept.get(notebook.number, Done()))
+        done, asked = kept.get(notebook.number, Done()), {*_on_path(notebook)}
+        guesses, checks, whole = _counts(notebook, done)
         finished += whole
+        part = "its part of the path" if asked and done.guesses.keys() >= asked else ""
         row = [f"{notebook.number} · {notebook.title}", f"{guesses} of {len(notebook.guesses)}"]
-        rows.append([*row, f"{checks} of {len(notebook.answers)}", "done" if whole else ""])
+        rows.append([*row, f"{checks} of {len(notebook.answers)}", "done" if whole else part])
     _, right = quiz.counts(kept.get(quiz.number, Done()))
     row = [quiz.title, "", f"{right} of {len(quiz.answers)}"]
     rows.append([*row, "done" if right == len(quiz.answers) else ""])

@@ -66,7 +66,8 @@ def test_the_card_and_the_next_day(folder: Path) -> None:
     notebook.check("bytes", 13, count=3)  # once passed it stays passed
     for card in (notebook.card(), example().card()):
         assert card.rows[0] == ["How many?", "10 B", "20 B", "Your guess is 2 times too small."]
-        assert card.rows[1:] == [["bytes", "", "", "passed"], ["plan", "", "", "not yet"]]
+        assert card.rows[1] == ["Who?", "not yet", "", ""]  # it was not reached, and is counted
+        assert card.rows[2:] == [["bytes", "", "", "passed"], ["plan", "", "", "not yet"]]
         assert card.after == ["1 of 2 guesses made, 1 of 2 checks passed."]
 
 

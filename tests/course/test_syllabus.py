@@ -163,6 +163,8 @@ def test_a_part_of_the_path_is_done_when_its_questions_are(tmp_path: Path) -> No
     table, after = path(tmp_path)
     assert after is None
     assert "The path: 5 of 5 done." in repr(table)
+    rows = {row[0].split(" ")[0]: row[-1] for row in progress(tmp_path).rows}
+    assert [number for number in rows if rows[number] == "its part of the path"] == list(PATH)
     remember(tmp_path, "02", everything(NOTEBOOKS[3]))
     assert path(tmp_path) == (None, None), "whoever reads all is not led back"
 
