@@ -19,11 +19,9 @@ from fltoolkit_course.done import Item, Table
 from fltoolkit_research.pooled.times import lossless_nbytes
 
 SAVED = Path(__file__).with_name("bill.json")
-LEAST = 1e3  # bytes at the left end of the bars
 LEGEND = (
-    "Bars: bytes on a logarithmic scale; a tenth of the bytes is one step shorter. "
-    "Times the data: how often the training images or texts, compressed without loss, could have "
-    "been sent for these bytes."
+    "Bars: bytes. Times the data: how often the training images or texts, compressed without "
+    "loss, could have been sent for these bytes."
 )
 
 
@@ -94,7 +92,7 @@ class Bill:
         newest = number == self.lines[-1][0]
         style = "font-weight:bold" if newest else "" if own else "opacity:.6"
         longest = max(line[1].nbytes for line in self.lines)
-        width = round(12 * _steps(item.nbytes) / max(_steps(longest), 1), 2)
+        width = max(round(12 * item.nbytes / longest, 2), 0.1) if item.nbytes else 0  # a hair
         bar = (
             f'<div style="background:{"#D55E00" if newest else "#0072B2"};height:.7em;'
             f'width:{width}em"></div>'
@@ -112,10 +110,6 @@ class Bill:
 def _words(number: str, item: Item) -> Sequence[str]:
     times = f"{item.times:,.12g} times the data"
     return number, item.what, amount("nbytes", item.nbytes), item.score, times
-
-
-def _steps(nbytes: int) -> float:
-    return max(math.log10(max(nbytes, 1) / LEAST), 0.05)
 
 
 def lines_until(number: str, kept: Mapping[str, Iterable[Item]]) -> list[tuple[str, Item, bool]]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +80,22 @@ def test_a_line_says_bytes_result_and_times_the_data() -> None:
     assert (of_text.score, of_text.times) == ("test loss 1.5", 3.0)
 
 
-def test_the_stored_bill_is_that_of_the_saved_notebooks() -> None:
-    stored = json.loads((NOTEBOOKS.parent / "fltoolkit_course/bill.json").read_text())
+def test_a_saving_of_250_times_looks_like_one() -> None:
+    lines = [("01", Item("a", nbytes, "90 %", 1.0), True) for nbytes in (10**9, 4 * 10**6, 0)]
+    widths = re.findall(r"width:([\d.]+)em\"", Bill(lines)._page())
+    assert [float(width) for width in widths] == [12, 0.1, 0]
+
+
+def test_the_stored_bill_is_that_of_the_saved_notebooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bills, "SAVED", NOTEBOOKS.parent / "fltoolkit_course/bill.json")
+    stored = json.loads(bills.SAVED.read_text())
     found = {}
     for path in NOTEBOOKS.glob("*.ipynb"):
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
             for output in cell.get("outputs", []):
-                found |= output.get("metadata", {}).get("fltoolkit_bill", {})
+                mine = output.get("metadata", {}).get("fltoolkit_bill", {})
+                found |= mine
+                for number, lines in mine.items():
+                    bill = Bill(bills.lines_until(number, {number: [Item(**it) for it in lines]}))
+                    assert "".join(output["data"]["text/html"]) == bill._page(), path.name
     assert {number: lines for number, lines in stored.items() if lines} == found
