@@ -118,12 +118,17 @@ def test_the_python_of_a_setting_runs(open_page: Open) -> None:
     assert made[3].codecs == {}
 
 
-@pytest.mark.parametrize(("width", "height"), [(1280, 800), (360, 740)])
+@pytest.mark.parametrize(
+    ("width", "height", "mission", "below"),
+    [(1280, 800, 0, 25), (1280, 800, 1, 25), (360, 740, 0, 25), (360, 740, 1, 70)],
+)
 def test_controls_messages_and_the_curve_share_the_first_screen(
-    open_page: Open, width: int, height: int
+    open_page: Open, width: int, height: int, mission: int, below: int
 ) -> None:
     tab = open_page("playground", width=width, viewport={"width": width, "height": height})
-    for place, foot in (("#go", 0), ("#bitsUp", 0), ("#scene", 0), ("#said", 0), ("#plot", 25)):
+    tab.select_option("#mission", index=mission)
+    whole = ("#go", "#bitsUp", "#bitsDown", "#scene", "#said")
+    for place, foot in (*((each, 0) for each in whole), ("#plot", below)):
         box = tab.locator(place).bounding_box()
         for y in (box["y"] + 2, box["y"] + box["height"] - 2 - foot):  # neither below nor behind
             inside = "([id, x, y]) => !!document.elementFromPoint(x, y)?.closest(id)"
