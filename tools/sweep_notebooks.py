@@ -4,8 +4,9 @@
     python tools/sweep_notebooks.py 05 --passes plain     # one notebook, one pass
     python tools/sweep_notebooks.py 03 --load 4           # beside four processes that compute
 
-Each pass has a kernel of its own. The list is ``sweep.md`` beside the pictures in test-artifacts/:
-look at both. A NameError of cells that run backwards is Python's own answer and is not listed.
+Each pass has a folder, and so a kernel and a progress, of its own. The list is ``sweep.md`` beside
+the pictures in test-artifacts/: look at both. A NameError of cells that run backwards, before all
+have run, is Python's own answer and is not listed.
 Not here: tests of single labs and panels (tests/browser).
 """
 
@@ -19,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fltoolkit_course.cli import copy_notebooks
+from fltoolkit_course.cli import copy_notebooks, shipped
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "browser"))
 from labserver import _READY, ARTIFACTS, Notebook, browser, lab, open_notebook, page
@@ -27,7 +28,7 @@ from labserver import _READY, ARTIFACTS, Notebook, browser, lab, open_notebook, 
 PASSES = ("plain", "nonsense", "guessed", "backwards", "interrupted")
 MOST_PICTURES = 12  # of one pass and look: of the cells with the tallest outputs
 LOOKS = (("Light", 1280), ("Dark", 900))  # each cell in both; together both colours and widths
-WAIT = 900  # seconds for a run of all cells
+WAIT, REST = 900, 60  # seconds for a run of all cells, and of them with a kernel that does nothing
 _SET = """([cell, source]) => jupyterapp.shell.currentWidget.context.model.cells.get(cell)
                                  .sharedModel.setSource(source)"""
 _WIDE = """() => [...document.querySelectorAll('.jp-OutputArea-output')].filter(
@@ -50,13 +51,15 @@ def write(notebook: Notebook, guess: str) -> None:
 
 def wait(notebook: Notebook, cells: int) -> None:
     """Until so many cells have run, or one has failed and the kernel is idle."""
-    end = time.monotonic() + WAIT
-    while time.monotonic() < end:
+    begun = idle = time.monotonic()
+    while time.monotonic() < min(begun + WAIT, idle + REST):
         notebook.page.wait_for_timeout(300)
         run = sum(bool(c.get("execution_count")) for c in notebook.cells())
-        if notebook._idle() and (run >= cells or errors(notebook)):
+        if not notebook._idle():
+            idle = time.monotonic()
+        elif run >= cells or errors(notebook):
             return
-    raise TimeoutError(f"not within {WAIT} s")
+    raise TimeoutError(f"{run} of {cells} cells had run after {time.monotonic() - begun:.0f} s")
 
 
 def errors(notebook: Notebook) -> list[str]:
@@ -73,6 +76,12 @@ def run_all(notebook: Notebook) -> None:
     """All cells once; after an error the rest, cell by cell."""
     notebook.run_all()
     wait(notebook, sum(bool(source.strip()) for source in code_cells(notebook).values()))
+
+
+def run_backwards(notebook: Notebook) -> None:
+    """All cells, the last one first."""
+    for cell in reversed(code_cells(notebook)):
+        notebook.run_cell(cell)
 
 
 def move_sliders(notebook: Notebook, name: str) -> int:
@@ -117,14 +126,17 @@ def sweep(notebook: Notebook, kind: str, name: str) -> Iterator[str]:
     if kind in ("nonsense", "guessed"):
         write(notebook, "'banana'" if kind == "nonsense" else "50")
     if kind == "backwards":
-        for cell in reversed(code_cells(notebook)):
-            notebook.run_cell(cell)
+        run_backwards(notebook)
         yield from (each for each in errors(notebook) if "NameError" not in each)
+        run_all(notebook)
+        run_backwards(notebook)
+        yield from (f"when all had run: {each}" for each in errors(notebook))
         return
     if kind == "interrupted":
         notebook.run_all()
         notebook.page.wait_for_timeout(8000)
         notebook.stop()
+        notebook.page.wait_for_timeout(3000)  # the interrupt may come late on a busy machine
     run_all(notebook)
     yield from errors(notebook)
     if kind == "plain":
@@ -145,12 +157,13 @@ def sweep(notebook: Notebook, kind: str, name: str) -> Iterator[str]:
             yield f"{wide} outputs are wider than the page"
 
 
-def one(context: Any, server: Any, file: str, kind: str) -> list[str]:
+def one(context: Any, server: Any, folder: Path, file: str, kind: str) -> list[str]:
     """A pass over a file, with errors of scripts and of the sweep itself among what went wrong."""
+    copy_notebooks(folder / kind)
     name = f"{file.removesuffix('.ipynb')}_{kind}"
     try:
         with page(context) as tab:
-            return list(sweep(open_notebook(tab, server, file), kind, name))
+            return list(sweep(open_notebook(tab, server, f"{kind}/{file}"), kind, name))
     except Exception as error:  # a pass that fails is a line of the list
         return [f"{type(error).__name__}: {str(error)[:300]}"]
 
@@ -165,9 +178,8 @@ def main() -> None:
     (ARTIFACTS / "sweep").mkdir(parents=True, exist_ok=True)
     lines = ["# What went wrong"]
     with tempfile.TemporaryDirectory() as place, browser() as started:
-        folder = Path(place) / "course"
-        copy_notebooks(folder)
-        files = sorted(file.name for file in folder.glob("*.ipynb"))
+        folder = Path(place)
+        files = sorted(file.name for file in shipped().glob("*.ipynb"))
         chosen = [f for f in files if not args.numbers or f.split("_")[0] in args.numbers]
         with lab(folder) as server, contextlib.ExitStack() as beside:
             for _ in range(args.load):
@@ -177,7 +189,7 @@ def main() -> None:
             for file in chosen:
                 for kind in args.passes:
                     began = time.monotonic()
-                    found = one(context, server, file, kind)
+                    found = one(context, server, folder, file, kind)
                     lines += [f"\n{file}, {kind}: {time.monotonic() - began:.0f} s"]
                     lines += [f"- {each}" for each in found] or ["- nothing"]
                     print("\n".join(lines[-1 - len(found or [0]) :]), flush=True)
