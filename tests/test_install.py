@@ -4,15 +4,25 @@ tools/try_pythons.py, which uses it for each Python.
 
 import importlib.util
 import re
+import sys
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
 TOOL = Path(__file__).parents[1] / "tools" / "install.py"
-spec = importlib.util.spec_from_file_location("install_tool", TOOL)
-install = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(install)
+NOTEBOOKS = TOOL.parents[1] / "notebooks"
+
+
+def load(tool):
+    """A file of tools/ as a module."""
+    spec = importlib.util.spec_from_file_location(f"{tool.stem}_tool", tool)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+install = load(TOOL)
 
 
 def test_settings_of_pip_become_those_of_uv():
@@ -46,6 +56,19 @@ def test_constriction_is_asked_for_where_it_has_a_wheel(system, machine, has_whe
     (line,) = re.findall(r'^ *"(constriction.*)",', text, re.MULTILINE)
     marker = Requirement(line).marker
     assert marker.evaluate({"sys_platform": system, "platform_machine": machine}) == has_wheel
+
+
+def test_every_notebook_is_run_with_what_each_documented_line_installs(monkeypatch):
+    """tools/try_pythons.py tries a second notebook when the first one fails."""
+    monkeypatch.setitem(sys.modules, "install", install)
+    try_pythons = load(TOOL.with_name("try_pythons.py"))
+    course, *cells = (set(names) for names in try_pythons.ways().values())
+    assert course == set().union(*cells) == {p.name for p in NOTEBOOKS.glob("*.ipynb")}
+    assert try_pythons.ways()[".[lab,syft]"] == ["09_private_owners.ipynb"]
+    commands = []
+    monkeypatch.setattr(install, "run", lambda command: commands.append(command))
+    assert not try_pythons.run_notebooks(Path("env", "bin", "python"), ["a.ipynb", "b.ipynb"])
+    assert [Path(each[-1]).name for each in commands] == ["--no-open", "a.ipynb", "b.ipynb"]
 
 
 def test_torch_alone_then_the_rest_and_by_pip_where_uv_fails(tmp_path, monkeypatch):
