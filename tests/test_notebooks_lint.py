@@ -27,6 +27,8 @@ def problems(notebook: dict[str, Any]) -> list[str]:
         found.append("no metadata.kernelspec: JupyterLab would ask for a kernel")
     if any("NBVAL_" in text(cell["source"]) for cell in code):
         found.append("a comment for nbval: readers need not see it, use the cell's tags")
+    if any(re.search("--standalone(?!.*--local-addr)", text(c["source"])) for c in code):
+        found.append("torchrun waits minutes where a machine's name has no address: --local-addr")
     counts = [cell["execution_count"] for cell in code if text(cell["source"]).strip()]
     if counts != list(range(1, len(counts) + 1)):
         found.append(f"execution counts {counts}: restart the kernel, run all, save")

@@ -6,6 +6,7 @@ Processes are forked from a server that has torch loaded already, so that each t
 import itertools
 import multiprocessing
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -288,7 +289,7 @@ def start(function: Callable, num: int, *arguments: Any) -> list[Any]:
     store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "WORLD_SIZE": str(num)}
     place |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
-    place |= {"GLOO_SOCKET_IFNAME": "lo"}
+    place |= {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
     ends: dict[Any, Any] = {}  # by the line on which it tells: the process
     for rank in range(num):
         line, its_end = context.Pipe(duplex=False)  # one each: who is killed keeps no lock
