@@ -290,6 +290,7 @@ def flower(name: str, tuned: bool) -> Rounds:
         config = {"client_resources": resources} if tuned else None
         threads = os.environ.pop("OMP_NUM_THREADS", None)
         try:
+            # deprecated in 1.42; but `flwr run` starts processes whose CPU time is not ours
             run_simulation(server_app, client_app, NUM_CLIENTS, backend_config=config)
         finally:
             if threads:

@@ -1,6 +1,8 @@
 """Bytes that the meters count, beside those that the kernel sent.
 
     python -m benchmarks.socket_bytes                          # DistributedDataParallel; seconds
+    python -m benchmarks.socket_bytes loop                     # a state_dict over a TCP connection
+    python -m benchmarks.socket_bytes syft                     # PySyft's Drive in memory: no socket
     .venv-flower/bin/python -m benchmarks.socket_bytes flower  # ten minutes
     .venv-nvflare/bin/python -m benchmarks.socket_bytes nvflare  # five minutes
 
@@ -18,7 +20,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Client, Listener
 from pathlib import Path
+from threading import Thread
 
 import torch
 import torch.distributed as dist
@@ -27,12 +31,15 @@ from torch.nn.parallel import DistributedDataParallel
 
 from fltoolkit import Channel
 from fltoolkit.codecs import Codec, Entropy, ErrorFeedback, Pipeline, Quantize, TopK
+from fltoolkit.links import Link
+from fltoolkit.trees import Tree
 from fltoolkit_engines.ddp_hook import metered
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SIZE, SHORT, LONG = 2, 20, 120
 ROUNDS = 2, 8  # of Flower and NVFlare
 WIDE = 2120  # a hidden layer with which the examples have 159,010 parameters; theirs has 32
+MODELS = (WIDE, ""), (WIDE, "8"), (32, "8")  # and bits
 CODECS: dict[str, dict[str, Codec]] = {
     "float32": {},
     "8 bits": {"update": Pipeline(Quantize(8), Entropy())},
@@ -40,20 +47,7 @@ CODECS: dict[str, dict[str, Codec]] = {
         "update": ErrorFeedback(Pipeline(TopK(0.01), Quantize(8), Entropy()))
     },
 }
-PYPROJECT = """[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-[project]
-name = "metered"
-version = "1.0.0"
-license = "Apache-2.0"
-[tool.flwr.app]
-publisher = "fltoolkit"
-[tool.flwr.app.components]
-serverapp = "app:server"
-clientapp = "app:client"
-"""
-Counts = tuple[int, int, int]  # messages, their bytes, and those that crossed
+Counts = tuple[int, int, int, float]  # messages, their bytes, those that crossed, and when
 
 
 def crossed(interface: str = "lo") -> int:
@@ -63,11 +57,12 @@ def crossed(interface: str = "lo") -> int:
     return int(fields[9]) + (int(fields[1]) if interface != "lo" else 0)
 
 
-def show(name: str, short: Counts, long: Counts) -> None:
-    """A row of the table."""
-    number, ours, real = (after - before for before, after in zip(short, long, strict=True))
-    more = f"{(real - ours) / number:,.0f} ({100 * (real / ours - 1):.1f} %)"
-    print(f"| {name} | {ours / number:,.0f} | {real / number:,.0f} | {more} |", flush=True)
+def show(name: str, short: Counts, long: Counts, rate: float = 0.0) -> None:
+    """A row of the table; ``rate``: bytes a second that cross while nothing is sent."""
+    number, ours, real, seconds = (b - a for a, b in zip(short, long, strict=True))
+    idle = f" {rate * seconds / number:,.0f} |" if rate else ""
+    more = f"{(real - ours - rate * seconds) / number:,.0f} ({100 * (real / ours - 1):.1f} %)"
+    print(f"| {name} | {ours / number:,.0f} | {real / number:,.0f} |{idle} {more} |", flush=True)
 
 
 def train(rank: int, where: str) -> None:
@@ -90,7 +85,7 @@ def train(rank: int, where: str) -> None:
                 model.zero_grad()
                 loss.backward()
             dist.barrier()
-            counted.append((steps, channel.nbytes(), crossed() - before))
+            counted.append((steps, channel.nbytes(), crossed() - before, 0.0))
         if not rank:
             show(name, *counted)
 
@@ -102,14 +97,17 @@ def ddp(folder: Path) -> None:
     torch.multiprocessing.spawn(train, (f"file://{folder}/meet",), nprocs=SIZE)
 
 
-def apps(app: str, run: Callable[[Path, str], tuple[int, int]], line: str) -> None:
+def apps(
+    app: str, run: Callable[[Path, str], tuple[int, int]], line: str, rate: float = 0.0
+) -> None:
     """Rows of the example ``app``, which ``run`` runs in a folder, over an interface."""
-    print(f"| {app}: values | counted a message | sent a message | more |\n|---|---|---|---|")
-    for hidden, bits in ((WIDE, ""), (WIDE, "8"), (32, "8")):
+    idle = " of it waiting |" if rate else ""
+    print(f"| {app}: values | counted a message | sent a message |{idle} more |")
+    for hidden, bits in MODELS:
         counted = []
         for rounds in ROUNDS:
             with tempfile.TemporaryDirectory() as folder:
-                for file in (EXAMPLES / app).glob("*.py"):
+                for file in (EXAMPLES / app).glob("*.*"):
                     text = file.read_text().replace("num_rounds=5", f"num_rounds={rounds}")
                     text = text.replace("(64, 32)", f"(64, {hidden})").replace(
                         "(32,", f"({hidden},"
@@ -117,9 +115,66 @@ def apps(app: str, run: Callable[[Path, str], tuple[int, int]], line: str) -> No
                     text = text.replace("NUM_NODES = 3", "NUM_NODES = 2")
                     text = text if bits else re.sub(r"(?m)^CODECS = .*", "CODECS = {}", text)
                     (Path(folder) / file.name).write_text(text)
-                before = crossed(line)
-                counted.append((*run(Path(folder), bits), crossed(line) - before))
-        show(f"{75 * hidden + 10:,}, {f'{bits} bits' if bits else 'float32'}", *counted)
+                before, began = crossed(line), time.monotonic()
+                sent = run(Path(folder), bits)
+                counted.append((*sent, crossed(line) - before, time.monotonic() - began))
+        show(named(hidden, bits), *counted, rate)
+
+
+def named(hidden: int, bits: str) -> str:
+    """The first cell of a row."""
+    return f"{75 * hidden + 10:,}, {f'{bits} bits' if bits else 'float32'}"
+
+
+def models(what: str, send: Callable[[dict[str, Codec], Tree, int], tuple[int, int]]) -> None:
+    """A row for each model: ``send`` sends it so many times, and returns both numbers of bytes.
+
+    The least of forty times: a busy machine sends some segments again.
+    """
+    print(f"| {what} | counted a message | sent a message | more |\n|---|---|---|---|")
+    for hidden, bits in MODELS:
+        torch.manual_seed(0)
+        tree = nn.Sequential(nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, 10)).state_dict()
+        codecs = CODECS["8 bits" if bits else "float32"]
+        short, long = ((n, *min(send(codecs, tree, n) for _ in range(40)), 0.0) for n in ROUNDS)
+        show(named(hidden, bits), short, long)
+
+
+def loop(folder: Path) -> None:
+    """Messages of a loop over a plain connection of TCP."""
+
+    def send(codecs: dict[str, Codec], tree: Tree, number: int) -> tuple[int, int]:
+        channel, link, before = Channel(codecs), Link("client", "server", "update"), crossed()
+        with Listener(("127.0.0.1", 0)) as door, Client(door.address) as out, door.accept() as end:
+            reader = Thread(target=lambda: [end.recv_bytes() for _ in range(number)])
+            reader.start()
+            message = channel.links.codecs_of(link).sending.encode(tree)
+            for _ in range(number):
+                channel.count(link, message, tree)
+                out.send_bytes(message)
+            reader.join()
+        return channel.nbytes(), crossed() - before
+
+    models("a `state_dict`: values", send)
+
+
+def syft(folder: Path) -> None:
+    """What PySyft puts on its Drive, which is in memory here."""
+    from fltoolkit_engines.syft import MockDrive
+    from fltoolkit_engines.syft_channel import SyftChannel
+
+    drive = MockDrive()
+    alice, bob = drive.join("alice"), drive.join("bob")
+    alice.ask("bob")
+    bob.accept("alice")
+
+    def send(codecs: dict[str, Codec], tree: Tree, number: int) -> tuple[int, int]:
+        channel = SyftChannel([alice, bob], codecs)
+        for _ in range(number):
+            channel.send("alice", "bob", "update", tree)
+        return channel.nbytes(), channel.nbytes_transport()
+
+    models("PySyft: values", send)
 
 
 def nvflare(folder: Path) -> None:
@@ -140,7 +195,6 @@ def flower(folder: Path) -> None:
     from loopback import deployed
 
     def run(app: Path, bits: str) -> tuple[int, int]:
-        (app / "pyproject.toml").write_text(PYPROJECT)
         said = deployment(app, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
         (nbytes, messages), *_ = re.findall(r"([\d,]+) bytes in (\d+) messages", said)
         return int(messages), int(nbytes.replace(",", ""))
@@ -156,12 +210,11 @@ def flower(folder: Path) -> None:
         subprocess.run([*inside, *command.split()], check=True)
     try:
         with deployed(folder, (here, node), inside) as deployment:
-            apps("flower_meter", run, "cable")
             before = crossed("cable")
             time.sleep(60)
-            print(
-                f"a SuperNode that waits: {(crossed('cable') - before) / 120:,.0f} bytes a second"
-            )
+            rate = (crossed("cable") - before) / 60
+            print(f"a SuperNode that waits: {rate / 2:,.0f} bytes a second")
+            apps("flower_meter", run, "cable", rate)
     finally:
         there.kill()
 
@@ -175,7 +228,9 @@ def main() -> None:
         subprocess.run(alone, check=True)
         return
     with tempfile.TemporaryDirectory() as folder:
-        {"ddp": ddp, "flower": flower, "nvflare": nvflare}[what](Path(folder))
+        {"ddp": ddp, "loop": loop, "syft": syft, "flower": flower, "nvflare": nvflare}[what](
+            Path(folder)
+        )
 
 
 if __name__ == "__main__":

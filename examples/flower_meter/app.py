@@ -1,7 +1,9 @@
-"""An app of Flower with the meter, in Flower's simulation: docs/meter.md has what it prints.
+"""An app of Flower with the meter, in Flower's simulation: docs/meter_flower.md has what it prints.
 
     pip install "fltoolkit[flower]" "flwr[simulation]>=1.21"
-    python examples/flower_meter/app.py
+    cd examples/flower_meter
+    export FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1    # use what is installed here
+    flwr run . local --stream --federation-config "num-supernodes=3"
 
 What was added to an app that knew nothing of bytes ends with ``# meter``.
 """
@@ -11,7 +13,6 @@ from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
-from flwr.simulation import run_simulation
 from torch import nn
 
 from fltoolkit import load
@@ -60,7 +61,3 @@ def main(grid: Grid, context: Context) -> None:
     right = (model(data.x_test).argmax(1) == data.y_test).float().mean()
     sent, count = metered.channel.nbytes(), len(metered.channel.transfers)  # meter
     print(f"{100 * right:.1f} %, {sent:,} bytes in {count} messages")  # meter
-
-
-if __name__ == "__main__":
-    run_simulation(server, client, NUM_NODES)

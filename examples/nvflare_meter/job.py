@@ -1,4 +1,4 @@
-"""A job of NVFlare with the meter, in NVFlare's simulator: docs/meter.md has what it prints.
+"""A job of NVFlare with the meter, in its simulator: docs/meter_nvflare.md has what it prints.
 
     pip install fltoolkit nvflare
     python examples/nvflare_meter/job.py 8     # bits of a value; without: float32, only counted
