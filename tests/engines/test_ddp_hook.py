@@ -1,4 +1,4 @@
-"""The hook for DistributedDataParallel: real messages, equal gradients, bytes counted."""
+"""Meters for torch.distributed: real messages, equal gradients and means, bytes counted."""
 
 import copy
 
@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from fltoolkit import Channel
 from fltoolkit.codecs import Entropy, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.models import seeded
-from fltoolkit_engines.ddp_hook import metered
+from fltoolkit_engines.ddp_hook import averaged, metered
 
 pytestmark = pytest.mark.slow
 STEPS, SIZE = 15, 2
@@ -47,6 +47,10 @@ def train(rank, tell):
             optimizer.step()
         weights = torch.cat([p.detach().flatten() for p in model.parameters()]).tolist()
         out[name] = weights, float(loss), channel.step, [tuple(t) for t in channel.transfers]
+    few, channel = Channel({"model": Pipeline(Quantize(8), Entropy())}), Channel()
+    held = {"w": torch.arange(3.0) * (rank + 1), "n": torch.tensor(7), "b": torch.ones(300) * rank}
+    means = [{name: v.tolist() for name, v in averaged(c, held).items()} for c in (channel, few)]
+    out["averaged"] = *means, channel.nbytes(), few.nbytes()
     tell((rank, out))
     dist.destroy_process_group()
 
@@ -80,3 +84,12 @@ def test_what_is_counted(ranks):
     values = 20 * 30 + 30 + 30 * 2 + 2
     assert 0 < plain - 2 * STEPS * 4 * values < 2 * STEPS * 4 * 16  # headers of at most 4 buckets
     assert few < plain / 8
+
+
+def test_state_dicts_averaged_by_hand(ranks):
+    (mean, coarse, nbytes, fewer), same = (each["averaged"] for each in ranks)
+    assert mean == {"w": [0, 1.5, 3], "n": 7, "b": [0.5] * 300}
+    assert coarse["w"] == pytest.approx(mean["w"], abs=0.05)
+    assert coarse == same[1]
+    assert 2 * 4 * 304 < nbytes < 2 * 4 * 304 + 120
+    assert fewer < nbytes / 3
