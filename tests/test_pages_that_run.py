@@ -32,7 +32,7 @@ history = History(records)
 history.append({**records[-1], "lr": 0.1})
 steps = history.follow(train_split([alice, bob], batches.epochs(1), channel))
 for step in evaluated(steps, score, every=9):
-    shown: float = step["loss"] + step["accuracy"] + step.get("test_loss", 0.0)
+    shown: float = step["loss"] + step.get("accuracy", 0.0)
     step["acuracy"]  # wrong
     step["state"]  # wrong
     step["lr"] = 0.1  # wrong
