@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tools import glossary_titles
+
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 MAX_BYTES = 1_000_000
 
@@ -65,3 +67,12 @@ def test_back_and_next_lead_through_the_course_in_the_order_of_the_map() -> None
         neighbours = order[max(here - 1, 0) : here] + order[here + 1 : here + 2]
         last = prose(start.with_name(name)).splitlines()[-1]
         assert re.findall(r"\]\((\S+)\)", last) == neighbours, name
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_a_link_to_the_glossary_has_its_sentence_for_who_rests_on_it(path: Path) -> None:
+    known = glossary_titles.sentences()
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        prose = text(cell["source"])
+        same = glossary_titles.titled(prose, known) == prose
+        assert same, "run tools/glossary_titles.py"
