@@ -18,6 +18,7 @@ from experiments.replications.decoupled_momentum import demo, dion
 from experiments.replications.gossip import noloco, sparta
 from experiments.replications.lowrank import PowerSGD
 from experiments.replications.moments import des_loc
+from experiments.replications.outer_momentum import Averaged, Restarted
 from experiments.runs import Result, digest
 from fltoolkit import Channel
 from fltoolkit.codecs import Codec, ErrorFeedback, Float8, Half, Pipeline, Quantize, TopK
@@ -52,7 +53,7 @@ class Setting:
     inner_steps: int = 1  # H
     codecs: Mapping[str, Codec] = field(default_factory=dict)
     exchange: Exchange = field(default_factory=ThroughServer)
-    outer: tuple[float, float] | None = None  # learning rate and Nesterov momentum
+    outer: tuple[float, ...] | None = None  # see `outer_of`
     lr: float | None = None
     workers: int | None = None  # None: those of the task
     steps: int | None = None
@@ -182,6 +183,13 @@ def _ablations() -> Iterator[Setting]:
     yield Setting("Muon, H = 10, float32", optimizer="Muon", inner_steps=10, **group)
     yield Setting("Muon, every step, 2 bits", "ddp", **MUON, **group)
     yield Setting("AdamW, every step, bfloat16", "ddp", codecs=SIXTEEN_BITS, **group)
+    restarted = "MuLoCo, H = 10, 2 bits, momentum begun anew after 5 rounds"
+    claim = "a wider range of outer rates and momenta is stable"
+    ten: dict[str, Any] = {"inner_steps": 10, **MUON, **group}
+    yield Setting(restarted, outer=(*NESTEROV, 5), claim=claim, **ten)
+    averaged = "Muon, H = 10, 2 bits, moving average outside"
+    claim = "8.7 to 10 % fewer steps than AdamW"
+    yield Setting(averaged, outer=(1.0, 0.5, 0, 0.9), claim=claim, **ten)
 
 
 def _no_server() -> Iterator[Setting]:
@@ -241,6 +249,18 @@ def _longest() -> Iterator[Setting]:
 
 
 # -------------------------------------------------------------------------------------- one run
+
+
+def outer_of(
+    model: torch.nn.Module, lr: float, momentum: float, every: float = 0, blend: float | None = None
+) -> torch.optim.Optimizer:
+    """Nesterov momentum, begun anew after ``every`` rounds if given; with ``blend`` an average."""
+    if blend is not None:
+        return Averaged(model.parameters(), lr, momentum, blend)
+    if every:
+        return Restarted(model.parameters(), lr, momentum, int(every))
+    return torch.optim.SGD(model.parameters(), lr, momentum, nesterov=True)
+
 
 METHODS: dict[str, Callable[..., Iterator[dict[str, Any]]]] = {
     "ddp": ddp,
@@ -356,6 +376,5 @@ def _records(
     elif setting.method in ("diloco", "streaming"):
         how["outer"] = None
         if setting.outer:
-            lr, momentum = setting.outer
-            how["outer"] = torch.optim.SGD(model.parameters(), lr, momentum, nesterov=True)
+            how["outer"] = outer_of(model, *setting.outer)
     yield from train(model, Fleet(workers), channel, **how)
