@@ -21,10 +21,8 @@ from fltoolkit_research.federated import (
     AllGather,
     GaussianDP,
     Ring,
-    Stream,
     ddp,
     diloco,
-    streaming_diloco,
 )
 from fltoolkit_research.secrecy import Grid, SecureSum
 
@@ -72,7 +70,6 @@ AVERAGING = {
     "diloco": diloco,
     "diloco, ring": partial(diloco, exchange=Ring()),
     "diloco, gather": partial(diloco, exchange=AllGather()),
-    "streaming": partial(streaming_diloco, stream=Stream(2)),
 }
 
 

@@ -19,6 +19,7 @@ from experiments.replications.gossip import noloco, sparta
 from experiments.replications.lowrank import PowerSGD
 from experiments.replications.moments import des_loc
 from experiments.replications.outer_momentum import Averaged, Restarted
+from experiments.replications.streaming import streaming_diloco
 from experiments.runs import Result, digest
 from fltoolkit import Channel
 from fltoolkit.codecs import Codec, ErrorFeedback, Float8, Half, Pipeline, Quantize, TopK
@@ -29,12 +30,10 @@ from fltoolkit_research.federated import (
     AllGather,
     Exchange,
     Ring,
-    Stream,
     ThroughServer,
     ddp,
     diloco,
     muon_for,
-    streaming_diloco,
 )
 
 PART = "data parallel"
@@ -366,9 +365,7 @@ def _records(
         how["steps"] = steps
     else:
         how["rounds"] = steps // setting.inner_steps
-    if setting.method == "streaming":
-        how["stream"] = Stream(2, exchange=setting.exchange)
-    elif setting.method not in ("demo", "noloco"):
+    if setting.method not in ("demo", "noloco"):
         how["exchange"] = setting.exchange
     train = METHODS[setting.method]
     if "moments" in setting.options:

@@ -12,6 +12,7 @@ Each is one file, which stands on the package as a file of your own would. Not i
     dgc         top-k whose memory holds momentum, too
     moments     the moments of the workers' optimizers, averaged less often than the weights
     outer_momentum  DiLoCo's outer momentum, begun anew from time to time, or an average
+    streaming   DiLoCo that sends a fragment of the model at a time, and computes meanwhile
     gossip      no server: a random partner, or a few random values of all, averaged
     decoupled_momentum  momentum of which only the fast part is sent
     zeroth_order  seeds and scalars in place of gradients

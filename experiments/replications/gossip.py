@@ -18,12 +18,12 @@ from fltoolkit.federated.workers import Fleet, RoundMemory, Workers, as_fleet, c
 from fltoolkit.history import CHECKED, Record, checked_at_call, to_come
 from fltoolkit.trees import Tree, as_vector, from_vector
 from fltoolkit_research.federated.exchange import Exchange, ThroughServer, all_gather
-from fltoolkit_research.federated.local_steps import (
-    check_inner_steps,
-    copied,
-    inner_steps,
-    record_of,
-)
+from fltoolkit_research.federated.local_steps import check_inner_steps, inner_steps, record_of
+
+
+def copied(tree: Tree) -> Tree:
+    """The same values in memory of their own."""
+    return {name: tensor.clone() for name, tensor in tree.items()}
 
 
 @dataclass

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from experiments.replications.drift import plain_rounds
+from experiments.replications.gossip import copied
 from fltoolkit.channel import Channel
 from fltoolkit.federated.client import (
     Local,
@@ -32,7 +33,6 @@ from fltoolkit.history import CHECKED, Record, checked_at_call
 from fltoolkit.shapes import Float, Int
 from fltoolkit.trees import Tree, weighted_mean
 from fltoolkit_research.federated.data_parallel import trainable
-from fltoolkit_research.federated.local_steps import copied
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
     privacy         a mean of clipped updates with Gaussian noise
     exchange        an average among workers: through a server, all to all, or in a ring
     data_parallel   gradients averaged at every step; what workers remember
-    local_steps     many local steps, then an average of how far workers came; in fragments
+    local_steps     many local steps, then an average of how far workers came
     muon            an optimizer whose steps are orthogonal matrices
     sums            no training: each owner sends sums of fixed features, once
 

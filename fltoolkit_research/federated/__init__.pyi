@@ -3,10 +3,7 @@ from .exchange import AllGather as AllGather
 from .exchange import Exchange as Exchange
 from .exchange import Ring as Ring
 from .exchange import ThroughServer as ThroughServer
-from .local_steps import Stream as Stream
-from .local_steps import Underway as Underway
 from .local_steps import diloco as diloco
-from .local_steps import streaming_diloco as streaming_diloco
 from .muon import Muon as Muon
 from .muon import muon_for as muon_for
 from .muon import orthogonalized as orthogonalized

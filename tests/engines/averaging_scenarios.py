@@ -28,11 +28,9 @@ from fltoolkit_research.codecs import EDEN
 from fltoolkit_research.federated import (
     AllGather,
     Ring,
-    Stream,
     ThroughServer,
     ddp,
     diloco,
-    streaming_diloco,
 )
 from fltoolkit_research.secrecy import Grid, PlainSum, SecureSum, SharedRotation
 
@@ -52,7 +50,6 @@ RUNS: dict[str, tuple[dict[str, int], Callable[..., Iterator[dict]]]] = {
     "ddp, server": (SERVED, partial(ddp, steps=4, local=STEP, exchange=ThroughServer())),
     "ddp, ring": (PEERS, partial(ddp, steps=4, local=STEP, exchange=Ring())),
     "diloco, all to all": (PEERS, partial(diloco, rounds=3, local=ROUND, exchange=AllGather())),
-    "streaming": (SERVED, partial(streaming_diloco, rounds=4, local=ROUND, stream=Stream(2))),
     "diloco": (DEALT, partial(diloco, rounds=3, local=ROUND)),
     "fedavg": (DEALT, partial(fedavg, rounds=4, cohort=2, local=ROUND)),
     "fedavg, late": (

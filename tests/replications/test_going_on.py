@@ -11,6 +11,7 @@ from experiments.replications.drift import Corrections, scaffold
 from experiments.replications.gossip import Apart, noloco, sparta
 from experiments.replications.moments import des_loc
 from experiments.replications.personal import AtHome, ditto, fedper
+from experiments.replications.streaming import Underway, streaming_diloco
 from experiments.replications.zeroth_order import Directions, Followed, Sums, decomfl, fedkseed
 from fltoolkit.channel import Channel
 from fltoolkit.checkpoint import load_run, save_run
@@ -18,12 +19,9 @@ from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.federated import Fleet, Local
 from fltoolkit.party import Party
 from fltoolkit_research.federated import (
-    Stream,
-    Underway,
     ddp,
     diloco,
     muon_for,
-    streaming_diloco,
 )
 
 STEP = {"local": Local(3, optimizer=ADAM, steps=1, clip_norm=0.5)}
@@ -36,7 +34,7 @@ RUNS = {  # each with what keeps its memory, beside the fleet
     "dion": (partial(dion, local=MUON, rank=2), Momenta),
     "diloco": (partial(diloco, local=INNER), None),
     "des_loc": (partial(des_loc, local=INNER, moments={"exp_avg": 3}), None),
-    "streaming_diloco": (partial(streaming_diloco, local=INNER, stream=Stream(2)), Underway),
+    "streaming_diloco": (partial(streaming_diloco, local=INNER), Underway),
     "noloco": (partial(noloco, local=INNER), Apart),
     "sparta": (partial(sparta, local=INNER), Apart),
     "scaffold": (partial(scaffold, **PLAIN), Corrections),
