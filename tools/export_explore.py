@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from statistics import mean, mode
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -50,7 +50,6 @@ from fltoolkit import codecs
 from fltoolkit.codecs import Quantize, TopK, num_kept
 from fltoolkit.data.datasets import PIXEL_STATISTICS
 from fltoolkit.split import gates
-from fltoolkit_course import plots as course_plots
 from fltoolkit_research import NULL_MODELS, Experiment, pooled, secrecy, sizes_of
 from fltoolkit_research import codecs as more_codecs
 from fltoolkit_research.codecs import ContextEntropy
@@ -694,12 +693,47 @@ def pipeline(bits: int, fraction: float, *coder: Any) -> codecs.Pipeline:
     return codecs.Pipeline(*stages, *coder)
 
 
+class Described(NamedTuple):
+    """What a codec does to one tensor."""
+
+    nbytes: int  # of the message
+    nominal_bits: float  # per value, as are the next: symbols at their width, floats at 32 bits
+    entropy_bits: float  # the least for symbols and positions that are independent of each other
+    relative_error: float  # |C(x) - x|^2 / |x|^2; all zeros would have the error 1
+    largest_error: float  # of a single value
+    edges: tuple[float, ...]  # of the bins of the histograms
+    before: tuple[int, ...]  # the number of values in each bin
+    after: tuple[int, ...]  # of the decoded values; the two end bins hold values beyond them
+
+
+def described(tensor: Tensor, codec: codecs.Pipeline) -> Described:
+    """Send a tensor through a new pipeline, and compare what arrives."""
+    tree = {"x": tensor}
+    rows = codec.explain(tree)
+    coded = rows[-2] if len(rows) > 1 else rows[-1]  # after the coder there are only bytes
+    message = codec.encode(tree)
+    x, y = (t.double().numpy().ravel() for t in (tensor, codec.decode(message)["x"]))
+    reach = (x.max() - x.min()) / 2  # each end of the bins moves at most so far to reach y
+    low = max(x.min() - reach, min(x.min(), y.min()))
+    high = min(x.max() + reach, max(x.max(), y.max()))
+    edges = np.linspace(low, high, 61)
+    before, after = (np.histogram(v.clip(low, high), edges)[0] for v in (x, y))
+    return Described(
+        len(message),
+        coded.nominal_bits / x.size,
+        coded.entropy_bits / x.size,
+        float((y - x) @ (y - x)) / float(x @ x),
+        float(np.abs(y - x).max()),
+        *(tuple(each.tolist()) for each in (edges, before, after)),
+    )
+
+
 def codec_table(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """Each tensor with its histogram, and what is measured at each stop of the sliders."""
     stops = {f"{fraction:g}/{bits}": (bits, fraction) for fraction in FRACTIONS for bits in BITS}
     found = {}
     for name, tensor in tensors.items():
-        plain = course_plots.describe_codec(tensor, codecs.Pipeline())
+        plain = described(tensor, codecs.Pipeline())
         found[name] = {
             "shape": list(tensor.shape),
             "low": digits_of(plain.edges[0]),
@@ -713,8 +747,8 @@ def codec_table(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 def codec_stop(tensor: Tensor, bits: int, fraction: float) -> list[Any]:
     """Bytes without and with `ContextEntropy`, nominal bits per value, the bound if symbols are
     independent, both errors, how many values are kept, and the histogram of what arrives."""
-    plain = course_plots.describe_codec(tensor, pipeline(bits, fraction))
-    coded = course_plots.describe_codec(tensor, pipeline(bits, fraction, ContextEntropy()))
+    plain = described(tensor, pipeline(bits, fraction))
+    coded = described(tensor, pipeline(bits, fraction, ContextEntropy()))
     return [
         *(plain.nbytes, coded.nbytes),
         *(round(coded.nominal_bits, 6), round(coded.entropy_bits, 4)),

@@ -1,4 +1,4 @@
-/* A codec on a tensor: what Python measured of each stop of the sliders (describe_codec in tools/export_explore.py). */
+/* A codec on a tensor: what Python measured of each stop of the sliders (described in tools/export_explore.py). */
 "use strict";
 
 (() => {
@@ -20,8 +20,8 @@
     if (state.kept < 1) stages.push(`TopK(${state.kept})`);
     if (state.bits < 32) stages.push(`Quantize(${state.bits})`);
     if (state.entropy) stages.push("ContextEntropy()");
-    return "from fltoolkit import Pipeline\nfrom fltoolkit.codecs import Quantize, TopK\nfrom fltoolkit_research.codecs import ContextEntropy\nfrom fltoolkit_course.plots import describe_codec\n\n" +
-      `describe_codec(tensor, Pipeline(${stages.join(", ")}))\n`;
+    return "from fltoolkit import Pipeline\nfrom fltoolkit.codecs import Quantize, TopK\nfrom fltoolkit_research.codecs import ContextEntropy\n\n" +
+      `for row in Pipeline(${stages.join(", ")}).explain({"tensor": tensor}):\n    print(row)\n`;
   };
 
   const render = (state) => {

@@ -2,7 +2,6 @@
 
     bits        one slider, one curve, one counter of bytes
     owners      ten owners, alone and together, round by round
-    codec       what does a codec do to a tensor, and how many bits does it take?
     tradeoff    the runs of a sweep on a Pareto plot
     leakage     what an attacker sees behind a codec or noise
 

@@ -1,6 +1,5 @@
 from .bits import Playground as Playground
 from .bits import train_in_bits as train_in_bits
-from .codec import CodecPanel as CodecPanel
 from .leakage import LeakPanel as LeakPanel
 from .leakage import LeakReport as LeakReport
 from .leakage import describe_leak as describe_leak

@@ -16,8 +16,3 @@ def slider(words: str, values: list[float], value: float, shown: str = "") -> An
 
     options = [(label(v), v) for v in sorted(set(values))]
     return ipywidgets.SelectionSlider(options=options, value=value, description=words, **LOOK)
-
-
-def steps(low: int, high: int) -> list[float]:
-    """1, 2, 5, 10, 20, 50, ... between ``low`` and ``high``, both included."""
-    return [m * 10**k for k in range(10) for m in (1, 2, 5) if low <= m * 10**k <= high]

@@ -4,7 +4,6 @@
     ideas           a drawing of each idea of the course
     live            progress and curves below a running cell
     below_controls  controls, and a picture that follows them, also in a page that was loaded anew
-    codec_report    what a codec does to one tensor
 
 Figures that stay as they are belong to `fltoolkit.plots`.
 """

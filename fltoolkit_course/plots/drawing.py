@@ -357,11 +357,6 @@ class Frame:
             yield Stroke([(self.left, at), (self.right, at)], PALE)
             yield Words(self.left - 6, at + 4, words, "end")
 
-    def bar(self, start: float, end: float, value: float, color: str) -> Box:
-        """A bar from ``start`` to ``end``, as high as ``value``."""
-        x, y = self.x(start), self.y(value)
-        return Box(x, y, self.x(end) - x, self.low - y, color)
-
     def flags(self, marks: Iterable[tuple[float, str]], *, below: bool = False) -> Iterator[Mark]:
         """Dotted vertical lines at the given x, each with its words in a row of its own."""
         places = [(self.x(value), words) for value, words in marks]

@@ -37,11 +37,15 @@ for record in watch(training(500), 500, title="Stopped early"):
         break
 """
 PANEL = """
-import torch
-from fltoolkit_course.panels import CodecPanel
-panel = CodecPanel(torch.randn(1000, generator=torch.Generator().manual_seed(0)))
-panel._picture.rests_after = 3
-panel
+from fltoolkit_course.panels._sliders import slider
+from fltoolkit_course.plots.below_controls import BelowControls
+from fltoolkit_course.plots.drawing import Graphic
+
+bits = slider("bits per value", [*range(1, 9)], 4)
+picture = BelowControls(lambda: Graphic(300, 60, f"{bits.value} bits are sent", []), bits)
+picture.rests_after = 3
+bits.observe(lambda change: picture.moved(), "value")
+picture.show()
 """
 
 
@@ -87,18 +91,15 @@ def test_sliders_change_the_answer_and_the_picture_also_in_a_page_loaded_anew(
 ) -> None:
     notebook.run_cell(2)
     area = notebook.show(2)
-    area.locator(".widget-html").get_by_text("Quantize(bits=4").wait_for()
     area.locator("img").wait_for()
     notebook.screenshot("panel_before")
 
-    bits, asked = page.get_by_role("slider").first, "print(panel.controls['bits'].value)"
+    bits, asked = page.get_by_role("slider").first, "print(bits.value)"
     bits.focus()
     for _ in range(2):  # 4, 5, 6
         page.keyboard.press("ArrowRight")
-    area.locator(".widget-html").get_by_text("Quantize(bits=6").wait_for()
-    assert notebook.ask(asked) == "6"
-    said = "print('Quantize, nearest:', panel.report.sentence)"
-    sentence = notebook.ask(said)
+    wait_for(page, lambda: notebook.ask(asked) == "6")
+    sentence = "6 bits are sent"
     wait_for(page, lambda: set(notebook.outputs(2)[2]["data"]) == {"image/png", "text/plain"})
     wait_for(page, lambda: notebook.outputs(2)[2]["data"]["text/plain"] == sentence)
     area.locator("img[src^='data:image/png']").wait_for()  # the slider rests: PNG again
@@ -114,7 +115,7 @@ def test_sliders_change_the_answer_and_the_picture_also_in_a_page_loaded_anew(
         bits.focus()
         page.keyboard.press(key)
         wait_for(page, lambda now=now: again.ask(asked) == now)
-        sentence = again.ask(said)
+        sentence = f"{now} bits are sent"
         area.get_by_title(sentence).or_(area.get_by_alt_text(sentence)).first.wait_for()
     area.get_by_alt_text(sentence).wait_for()  # at rest
     shown = area.locator("img, svg[role=img]").filter(visible=True)
@@ -146,7 +147,7 @@ def controls(name: str) -> list[str]:
 
 def course() -> Iterator[Any]:
     """All notebooks; each night those whose kinds of controls an earlier test has used."""
-    seen = {"ThresholdLab(", "CodecPanel("}  # in test_threshold_lab.py, and above
+    seen = {"ThresholdLab("}  # in test_threshold_lab.py
     for name in COURSE:
         kinds = {line.split()[-1] for line in controls(name)}
         yield pytest.param(name, marks=[] if kinds - seen else [pytest.mark.nightly])

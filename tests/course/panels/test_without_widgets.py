@@ -10,7 +10,6 @@ from made_up import ALL
 
 from fltoolkit_course.labs import Panel, ThresholdLab
 from fltoolkit_course.panels import (
-    CodecPanel,
     LeakPanel,
     OwnersPanel,
     Playground,
@@ -18,7 +17,6 @@ from fltoolkit_course.panels import (
 )
 
 PANELS: dict[str, Callable[[], Any]] = {
-    "codec": lambda: CodecPanel(torch.zeros(1)),
     "leakage": lambda: LeakPanel([], *3 * [torch.zeros(1)]),
     "tradeoff": lambda: TradeoffPanel(ALL),
     "owners": lambda: OwnersPanel({"together": torch.zeros(1, 1)}, torch.zeros(1), [1]),
