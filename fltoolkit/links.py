@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from fltoolkit.codecs.base import Codec, Identity, check_codec, walk
-from fltoolkit.codecs.stage import Sizes, Stage
+from fltoolkit.codecs.stage import Stage
 from fltoolkit.codecs.wrappers import Only
 from fltoolkit.party import TrainingWarning
 from fltoolkit.trees import Tree
@@ -86,10 +86,6 @@ class Once(Codec):
         if message != self.message:
             raise WireError("a receiver of a broadcast got another message than the others")
         return {name: tensor.clone() for name, tensor in self._tree.items()}
-
-    def weigh(self, tree: Tree) -> Sizes | None:
-        """The sizes of the message; None if the codec does not know them."""
-        return self._ends.sending.weigh(tree)
 
 
 CodecOf = Callable[[Link], Codec | None]

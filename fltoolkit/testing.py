@@ -132,16 +132,6 @@ class Conformance:
         assert torch.equal(torch.get_rng_state(), state)
         assert repr(np.random.get_state()) == numpys  # noqa: NPY002
 
-    def test_weighing_moves_nothing(self, codec: Codec) -> None:
-        """Asking for the sizes of a message does not change the message."""
-        one, two = copy.deepcopy(codec), copy.deepcopy(codec)
-        for seed in range(3):
-            tree = {"w": normal(33, 7, seed=seed)}
-            sizes = one.weigh(tree)
-            assert sizes is None or (sizes.nominal >= 0 and sizes.entropy >= 0)
-            assert one.weigh(tree) == sizes
-            assert one.encode(tree) == two.encode(tree)
-
     def test_decoding_changes_no_message_and_shares_no_memory(self, codec: Codec) -> None:
         """Two receivers decode the same; what one does with its tree changes nothing."""
         sender, receivers = copy.deepcopy(codec), [copy.deepcopy(codec) for _ in range(2)]

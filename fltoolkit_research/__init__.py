@@ -7,7 +7,6 @@
     experiment  all settings that a run depends on, as one value
     metrics     what a test measures in other tasks than classes
     intervals   95 % intervals of means and of paired differences over seeds
-    weighing    nominal, real and entropy bytes of the messages
     runs        from an experiment to its records
     store       results as lines of JSON in one file
     sweeps      many experiments on several cores, each run once

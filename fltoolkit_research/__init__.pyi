@@ -1,5 +1,4 @@
 from .analysis import Point as Point
-from .analysis import Size as Size
 from .analysis import by_task as by_task
 from .analysis import bytes_to_reach as bytes_to_reach
 from .analysis import failures as failures
@@ -8,7 +7,6 @@ from .analysis import groups as groups
 from .analysis import metric_of as metric_of
 from .analysis import points as points
 from .analysis import seconds_on as seconds_on
-from .analysis import sizes_of as sizes_of
 from .analysis import value_within as value_within
 from .experiment import Experiment as Experiment
 from .experiment import read as read
@@ -40,4 +38,3 @@ from .tables import data_nbytes as data_nbytes
 from .tables import table as table
 from .task import Task as Task
 from .text import build as build
-from .weighing import WeighingChannel as WeighingChannel

@@ -45,16 +45,6 @@ class Point(NamedTuple):
         return interval([*self.values.values()]).high if self.num_seeds > 1 else self.value
 
 
-class Size(NamedTuple):
-    """The size of one kind of message in one direction, in bytes; NaN where it is not known."""
-
-    kind: str
-    direction: str  # "up", "down" or "across"
-    nominal: float
-    real: int
-    entropy: float
-
-
 def groups(results: Iterable[Result]) -> dict[str, list[Result]]:
     """Results by title: results that differ only in the seed are together.
 
@@ -228,25 +218,6 @@ def seconds_on(record: Record, *, rate: float, latency: float = 0.0) -> float:
     7.0
     """
     return int(record["nbytes"]) / rate + int(record["num_waits"]) * latency
-
-
-def sizes_of(record: Record) -> list[Size]:
-    """The ledger of a record: each kind and direction with its three sizes.
-
-    >>> record = {"nbytes_activations_up": 310, "nominal_activations_up": 400, "nbytes_up": 310}
-    >>> sizes_of(record)
-    [Size(kind='activations', direction='up', nominal=400.0, real=310, entropy=nan)]
-    """
-    found = []
-    for key, nbytes in record.items():
-        _, _, rest = key.partition("nbytes_")
-        kind, _, direction = rest.rpartition("_")
-        if kind:  # and not the total of a direction, such as nbytes_up
-            nominal, entropy = (
-                float(record.get(f"{size}_{rest}", math.nan)) for size in ("nominal", "entropy")
-            )
-            found.append(Size(kind, direction, nominal, int(nbytes), entropy))
-    return found
 
 
 def failures(results: Iterable[Result]) -> Mapping[str, str]:

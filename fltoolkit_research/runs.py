@@ -6,7 +6,7 @@ what a protocol is given (task), the protocols (the room protocols).
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 from typing import Any
@@ -19,15 +19,9 @@ from fltoolkit.cost import ModelCost, measure
 from fltoolkit.evaluation import evaluate
 from fltoolkit.history import History, Record
 from fltoolkit.party import Party
+from fltoolkit_research.codecs.same_mask import SameMaskChannel
 from fltoolkit_research.experiment import Experiment
 from fltoolkit_research.task import Task
-from fltoolkit_research.weighing import WeighingChannel
-
-WEIGHED_IN_STEPS, WEIGHED_IN_ROUNDS = 53, 7
-"""Every how many messages of a kind one is weighed: in a protocol with many records per round, and
-in one with one record per round, which sends fewer and larger messages. Both numbers are prime:
-a common divisor with the number of clients or batches would weigh the same ones again and again.
-Stored records depend on these numbers."""
 
 
 def run(experiment: Experiment) -> History:
@@ -59,8 +53,8 @@ def records(experiment: Experiment) -> Iterator[Record]:
       record)
     - ``test_loss`` and the experiment's metric, by its name (``accuracy``), on the test set, or on
       the samples that ``validation`` held out
-    - ``nbytes_up``, ``nbytes_down``, ``nbytes``: totals of all real bytes; and for each kind and
-      direction real, nominal and entropy bytes, see `fltoolkit_research.WeighingChannel.sizes`
+    - ``nbytes_up``, ``nbytes_down``, ``nbytes``: totals of all bytes; and for each kind those from
+      clients (``nbytes_model_up``), to clients (``..._down``) and between them (``..._across``)
     - ``num_waits``: the number of messages that followed one another, where those that clients
       send at the same time count as one; see `fltoolkit_research.seconds_on`
     - ``client_flops``: the work of all clients together, where a backward pass counts as two
@@ -97,8 +91,7 @@ def _one_thread() -> Iterator[None]:
 def _records(experiment: Experiment) -> Iterator[Record]:
     task, protocol = Task(experiment), experiment.protocol
     per_round = protocol.records_per_round(task)
-    every = WEIGHED_IN_ROUNDS if per_round == 1 else WEIGHED_IN_STEPS
-    channel = WeighingChannel(experiment.codecs, clients=task.names, every=every)
+    channel = SameMaskChannel(experiment.codecs)
     cost = _cost(task, cuts="activations" in protocol.sends) if protocol.flops else None
     losses: list[float] = []
     steps: Counter[str] = Counter()
@@ -118,7 +111,7 @@ def _records(experiment: Experiment) -> Iterator[Record]:
             row["loss"] = sum(losses) / len(losses)
         row |= _score(experiment, task, parties)
         row |= {key: record[key] for key in ("nbytes_up", "nbytes_down", "nbytes")}
-        row |= channel.sizes()
+        row |= _by_kind(channel, task.names)
         row["num_waits"] = math.ceil(len(channel.transfers) / protocol.together(task))
         if protocol.flops and cost:
             row["client_flops"] = round(protocol.flops(task, step, steps, cost))
@@ -128,6 +121,16 @@ def _records(experiment: Experiment) -> Iterator[Record]:
         losses = []
     _check_end(experiment, step, per_round)
     _check_kinds(experiment, channel)
+
+
+def _by_kind(channel: Channel, clients: Collection[str]) -> dict[str, int]:
+    """The bytes so far of each kind in each direction."""
+    sums: Counter[str] = Counter()
+    for t in channel.transfers:
+        sender, receiver = t.sender in clients, t.receiver in clients
+        way = "across" if sender and receiver else "up" if sender else "down"
+        sums[f"nbytes_{t.kind}_{way}"] += t.nbytes
+    return dict(sorted(sums.items()))
 
 
 def _checked(experiment: Experiment, pair: Any) -> tuple[Record, Sequence[Any]]:

@@ -9,7 +9,7 @@ def made_up(name, seed, *rows, rounds=5):
     history = History(
         {
             **{"step": n, "round": n, "nbytes": nbytes, "accuracy": accuracy, "num_waits": 10 * n},
-            **{"nbytes_update_up": nbytes, "nominal_update_up": 2 * nbytes, "entropy_update_up": 5},
+            "nbytes_update_up": nbytes,
         }
         for n, (nbytes, accuracy) in enumerate(rows, 1)
     )

@@ -258,7 +258,8 @@ def test_an_experiment_gives_the_stored_records(name, monkeypatch):
     """Also with error feedback of gradients, which version 0.1.0 took and a channel now refuses."""
     monkeypatch.setattr(links, "OF_SAMPLES", ())
     result = RESULTS[KEYS[name]]
-    records = [*map(dict, result.history)]
+    gone = ("nominal_", "entropy_")  # sizes that runs of 0.2 also estimated
+    records = [{k: v for k, v in r.items() if not k.startswith(gone)} for r in result.history]
     experiment = replace(result.experiment, data="digits_known_writers")  # as "digits" was then
     check_play(lambda: [*map(dict, run(experiment))], records, lambda: experiment.codecs)
 
@@ -278,7 +279,7 @@ def test_a_run_of_the_results_page_gives_the_same_again():
     for name in pareto_report.CURVE[:2]:
         assert history.column(name) == kept.history.column(name)
     for name in history[-1]:
-        if name.startswith(("nbytes", "nominal", "num_", "client_")):
+        if name.startswith(("nbytes", "num_", "client_")):
             assert history[-1][name] == kept.history[-1][name], name
     accuracies = zip(history.column("accuracy"), kept.history.column("accuracy"), strict=True)
     assert max(abs(now - then) for now, then in accuracies) < 3 / 360

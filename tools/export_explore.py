@@ -50,7 +50,7 @@ from fltoolkit import codecs
 from fltoolkit.codecs import Quantize, TopK, num_kept
 from fltoolkit.data.datasets import PIXEL_STATISTICS
 from fltoolkit.split import gates
-from fltoolkit_research import NULL_MODELS, Experiment, pooled, secrecy, sizes_of
+from fltoolkit_research import NULL_MODELS, Experiment, pooled, secrecy
 from fltoolkit_research import codecs as more_codecs
 from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.intervals import interval
@@ -76,11 +76,6 @@ def line(name: str, value: Any) -> str:
     """One data file."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return f"explore.data.{name} = {text};\n"
-
-
-def whole(nbytes: float) -> int | None:
-    """A size without its fraction; None where the codec could not tell it."""
-    return round(nbytes) if math.isfinite(nbytes) else None
 
 
 # ------------------------------------------------------------------------------- the one plot
@@ -151,6 +146,19 @@ def whole_mean(sizes: Sequence[int | None]) -> int | None:
     return round(mean(known)) if len(known) == len(sizes) else None
 
 
+def three_sizes(record: Mapping[str, Any]) -> list[list[Any]]:
+    """Kind, direction, nominal, real and entropy bytes; results of 0.2 have all three sizes."""
+    rows = []
+    for key, real in record.items():
+        kind, _, way = key.removeprefix("nbytes_").rpartition("_")
+        if key.startswith("nbytes_") and kind:  # and not the total of a direction
+            nominal, entropy = (
+                record.get(f"{size}_{kind}_{way}") for size in ("nominal", "entropy")
+            )
+            rows.append([kind, way, nominal, real, entropy])
+    return rows
+
+
 def one_run(result: Any, num_test: int) -> dict[str, Any]:
     """What a run brought and cost. ``curve`` holds [bytes, correct test samples] pairs.
 
@@ -168,10 +176,7 @@ def one_run(result: Any, num_test: int) -> dict[str, Any]:
         "rounds": last["round"],
         "flops": last.get("client_flops", 0),
         "curve": curve,
-        "ledger": [
-            [s.kind, s.direction, whole(s.nominal), s.real, whole(s.entropy)]
-            for s in sizes_of(last)
-        ],
+        "ledger": three_sizes(last),
     }
 
 

@@ -9,8 +9,8 @@ other methods have a default. Not here: stages in a row (pipeline.py), codecs ar
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fltoolkit.codecs.stage import Memory, Sizes, Stage, is_main
-from fltoolkit.trees import Tree, dense_nbytes
+from fltoolkit.codecs.stage import Memory, Stage, is_main
+from fltoolkit.trees import Tree
 from fltoolkit.wire import pack, unpack
 
 __all__ = ["walk"]
@@ -68,13 +68,6 @@ class Codec(Memory):
         """
         return {}
 
-    def weigh(self, tree: Tree) -> Sizes | None:
-        """The size of the next message by other measures than its bytes; None: it is not known.
-
-        Changes no memory.
-        """
-        return None
-
     def parts(self) -> "Sequence[Codec | Stage]":
         """What the codec is made of, in order; see `walk`."""
         return ()
@@ -102,10 +95,6 @@ class Identity(Codec):
     def decode(self, message: bytes) -> Tree:
         """The tree that `fltoolkit.wire.unpack` reads."""
         return unpack(message)
-
-    def weigh(self, tree: Tree) -> Sizes:
-        """Both sizes are those of the values as they are."""
-        return Sizes(float(dense_nbytes(tree)), float(dense_nbytes(tree)))
 
 
 def walk(codec: "Codec | Stage") -> "Iterator[Codec | Stage]":

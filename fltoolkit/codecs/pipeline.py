@@ -19,14 +19,13 @@ from fltoolkit.codecs.stage import (
     Coder,
     Part,
     Parts,
-    Sizes,
     Stage,
     expect_finite,
     is_main,
     side,
     weighed,
 )
-from fltoolkit.trees import Tree, check_finite, dense_nbytes
+from fltoolkit.trees import Tree, check_finite
 from fltoolkit.wire import (
     DTYPES,
     WireError,
@@ -161,16 +160,9 @@ class Pipeline(Codec):
         for stage in copy.deepcopy(self._stages):
             parts = stage.apply(parts)
             nbytes = len(pack(cast(Tree, BitPack().apply(parts))))
-            nominal, entropy = (8 * size for size in weighed(parts))
+            nominal, entropy = weighed(parts)
             rows.append(Explanation(repr(stage), parts, nominal, nbytes, entropy))
         return rows
-
-    def weigh(self, tree: Tree) -> Sizes:
-        """The sizes of the next message's parts before a coder writes them; no state changes."""
-        if not self._stages[:-1]:
-            return Sizes(dense_nbytes(tree), dense_nbytes(tree))
-        # a copy draws the same numbers as the stages themselves
-        return weighed(copy.deepcopy(self)._before_coder(tree))
 
     def parts(self) -> tuple[Stage, ...]:
         """The stages."""

@@ -72,15 +72,6 @@ Parts = dict[str, Part]
 """What a stage gets and returns: entries by name, and their side information."""
 
 
-class Sizes(NamedTuple):
-    """The size of a message by two measures, in bytes, both without the frame's header."""
-
-    nominal: float
-    """Each value at its width: ceil(log2(levels)) bits per symbol, ceil(log2(n)) per place."""
-    entropy: float
-    """The smallest possible size if symbols and places were independent of each other."""
-
-
 class Memory:
     """What a codec or a stage remembers between the messages of one directed link: here nothing.
 
@@ -218,9 +209,13 @@ def tensors_of(parts: Parts, dtype: torch.dtype) -> dict[str, Tensor]:
     return {n: part for n, part in main.items() if isinstance(part, Tensor) and part.dtype == dtype}
 
 
-def weighed(parts: Parts) -> Sizes:
-    """The sizes of parts before a coder turns them into bytes."""
-    nominal = entropy = 0.0  # in bits
+def weighed(parts: Parts) -> tuple[float, float]:
+    """The size of parts before a coder by two measures, in bits: nominal, and entropy.
+
+    Nominal: each value at its width, ceil(log2(levels)) bits for a symbol, ceil(log2(n)) for a
+    place. Entropy: the least if symbols and places were independent of each other.
+    """
+    nominal = entropy = 0.0
     for part in parts.values():
         if isinstance(part, Symbols):
             n = part.values.numel()
@@ -236,7 +231,7 @@ def weighed(parts: Parts) -> Sizes:
         else:
             nominal += 8.0 * part.nbytes
             entropy += 8.0 * part.nbytes
-    return Sizes(nominal / 8, entropy / 8)
+    return nominal, entropy
 
 
 def with_side(parts: Parts, what: str) -> list[str]:

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from fltoolkit.codecs.base import Codec, check_codec, check_names, walk
-from fltoolkit.codecs.stage import SEPARATOR, Sizes, expect_finite, is_main
-from fltoolkit.trees import Tree, check_finite, dense_nbytes
+from fltoolkit.codecs.stage import SEPARATOR, expect_finite, is_main
+from fltoolkit.trees import Tree, check_finite
 from fltoolkit.wire import WireError, check_tree, pack, unpack
 
 __all__ = ["Wrapper"]
@@ -20,7 +20,7 @@ __all__ = ["Wrapper"]
 class Wrapper(Codec):
     """A codec around another one: the base class of all such codecs.
 
-    A subclass defines ``encode`` and ``decode``, and ``weigh`` if it changes the tree. If it has
+    A subclass defines ``encode`` and ``decode``. If it has
     memory of its own, it extends ``start_link``, ``state_dict`` and ``load_state_dict``. If it
     takes other arguments besides the codec, it overrides ``__repr__``. If it holds a second codec,
     it overrides ``parts``.
@@ -37,10 +37,6 @@ class Wrapper(Codec):
     def masks(self, message: bytes) -> Tree:
         """The masks of the inner codec; see `Pipeline.masks`."""
         return self.codec.masks(message)
-
-    def weigh(self, tree: Tree) -> Sizes | None:
-        """The sizes of the inner codec's message."""
-        return self.codec.weigh(tree)
 
     def parts(self) -> tuple[Codec, ...]:
         """The inner codec."""
@@ -120,10 +116,6 @@ class ErrorFeedback(Wrapper):
     def decode(self, message: bytes) -> Tree:
         """Decode with the inner codec: the receiver needs no residual."""
         return self.codec.decode(message)
-
-    def weigh(self, tree: Tree) -> Sizes | None:
-        """The sizes of the message of ``tree`` plus residual."""
-        return self.codec.weigh({**tree, **_narrowed(self._owed(tree), tree)})
 
     def _owed(self, tree: Tree) -> Tree:
         """The float entries plus what the receiver did not get so far, in float32 or wider.
@@ -223,13 +215,6 @@ class Only(Wrapper):
         """The masks of the large entries, from the inner codec; see `Pipeline.masks`."""
         inner, _ = self._opened(message)
         return super().masks(inner)
-
-    def weigh(self, tree: Tree) -> Sizes | None:
-        """The sizes of the large entries' message, plus the dense size of the exact entries."""
-        large, exact = self._parted(tree)
-        if (sizes := self.codec.weigh(large)) is None:
-            return None
-        return Sizes(sizes.nominal + dense_nbytes(exact), sizes.entropy + dense_nbytes(exact))
 
     def _parted(self, tree: Tree) -> tuple[Tree, Tree]:
         """The entries that are encoded, and those that are sent exactly."""

@@ -11,7 +11,7 @@ from typing import Any
 from fltoolkit.plots.style import INK, picture
 from fltoolkit.units import amount, byte_unit
 from fltoolkit_course.plots.below_controls import BelowControls, Bundle, find_ipywidgets
-from fltoolkit_research.analysis import front, groups, points, sizes_of
+from fltoolkit_research.analysis import front, groups, points
 from fltoolkit_research.plots.fronts import pareto, with_places
 from fltoolkit_research.store import Result
 
@@ -57,12 +57,12 @@ class TradeoffPanel:
             f"{point.num_seeds} seed{'s' * (point.num_seeds > 1)}"
             f"{', on the front' * best}",
             "",
-            f"{'ledger of the first seed':<26}{'nominal':>12}{'real':>12}{'if independent':>16}",
+            "ledger of the first seed",
         ]
-        for size in sizes_of(groups(self.results)[name][0].history[-1]):
-            three = [amount("nbytes", n) for n in (size.nominal, size.real, size.entropy)]
-            row = "{:>12}{:>12}{:>16}".format(*three)
-            lines.append(f"{size.kind + ' ' + size.direction:<26}{row}")
+        for key, nbytes in groups(self.results)[name][0].history[-1].items():
+            kind, _, way = key.removeprefix("nbytes_").rpartition("_")
+            if key.startswith("nbytes_") and kind:  # and not the total of a direction
+                lines.append(f"{kind + ' ' + way:<26}{amount('nbytes', nbytes):>12}")
         return "\n".join([*lines, "", point.experiment.to_code()])
 
     def _moved(self, change: Any) -> None:

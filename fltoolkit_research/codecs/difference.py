@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fltoolkit.codecs.base import Codec, check_codec
-from fltoolkit.codecs.stage import Sizes, expect_finite
+from fltoolkit.codecs.stage import expect_finite
 from fltoolkit.codecs.wrappers import Wrapper
 from fltoolkit.trees import Tree, check_finite, is_finite
 from fltoolkit.wire import WireError, bound_to, check_tree
@@ -78,10 +78,6 @@ class Difference(Wrapper):
     def masks(self, message: bytes) -> Tree:
         """No masks: the receiver holds a value for every coordinate."""
         return {}
-
-    def weigh(self, tree: Tree) -> Sizes | None:
-        """The sizes of the message that holds the difference."""
-        return self._next().weigh(self._news(tree))
 
     def parts(self) -> tuple[Codec, ...]:
         """C, and the codec of the first message if it is another one."""

@@ -1,4 +1,3 @@
 from .fronts import over_seconds as over_seconds
 from .fronts import pareto as pareto
-from .fronts import three_sizes as three_sizes
 from .points import named_points as named_points

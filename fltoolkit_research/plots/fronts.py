@@ -1,4 +1,4 @@
-"""Pictures of a sweep: the Pareto plot, the ledger in three sizes, time on a link.
+"""Pictures of a sweep: the Pareto plot, and time on a link.
 
 Here: matplotlib Axes from `Result`s, by the metric of their experiments. Not here: their numbers
 (research.analysis), how a figure is shown or saved (figures).
@@ -13,19 +13,17 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogFormatter, LogLocator
 
-from fltoolkit.history import History, Record
+from fltoolkit.history import History
 from fltoolkit.metrics import ACCURACY, Metric
 from fltoolkit.plots.figures import curves
 from fltoolkit.plots.style import COLORS, describe, new_axes, tidy
 from fltoolkit.units import amount, byte_unit
 from fltoolkit_research.analysis import (
     Point,
-    Size,
     front,
     metric_of,
     points,
     seconds_on,
-    sizes_of,
 )
 from fltoolkit_research.plots.placing import Bounds, free_place
 from fltoolkit_research.store import Result
@@ -243,64 +241,6 @@ def _name(
 def _extent(artist: Axes | Legend, dot: float) -> Bounds:
     left, low, right, high = (value / dot for value in artist.get_window_extent().extents)
     return left, low, right, high
-
-
-_THREE = (
-    ("nominal", "nominal", "#bbbbbb", None),
-    ("real", "real", COLORS[0], None),
-    ("entropy", "bound if independent", COLORS[1], "///"),
-)
-
-
-def three_sizes(records: Mapping[str, Record], ax: Axes | None = None) -> Axes:
-    """Nominal, real and entropy bytes beside each other, for each kind and direction.
-
-    ``records`` has the last record of each run, by name. If the real bar is shorter than the
-    entropy bar, the coder used more than the frequencies of the symbols; if it is longer, the
-    difference is headers and rounding.
-    """
-    rows = {
-        f"{name}: {s.kind} {s.direction}": s
-        for name, record in records.items()
-        for s in sizes_of(record)
-    }
-    if not rows:
-        raise ValueError(
-            f"no sizes by kind in the records of {', '.join(records)}: a run "
-            "that sends nothing has none; of others pass the last record of research.run(...)"
-        )
-    ax = ax or new_axes(width=7.5, height=1.2 + 0.55 * len(rows))
-    known = [n for s in rows.values() for n in (s.nominal, s.real) if n == n]  # the rest is NaN
-    unit, scale = byte_unit(max(known))
-    sentences = []
-    for place, (title, size) in enumerate(rows.items()):
-        _three_bars(ax, place, size, scale)
-        sizes = ", ".join(f"{w} {amount('nbytes', getattr(size, key))}" for key, w, *_ in _THREE)
-        sentences.append(f"{title}: {sizes}")
-    ax.set_yticks(range(len(rows)), [title.replace(": ", "\n") for title in rows])
-    ax.invert_yaxis()
-    ax.margins(x=0.12)
-    ax.set(xlabel=f"bytes [{unit}]", ylabel="kind and direction")
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncol=3, frameon=False)
-    tidy(ax)
-    ax.grid(axis="y", visible=False)
-    return describe(ax, "; ".join(sentences))
-
-
-def _three_bars(ax: Axes, place: int, sizes: Size, scale: float) -> None:
-    """A bar for each size, with its number; those of the first row have names in the legend."""
-    for row, (key, what, color, hatch) in enumerate(_THREE):
-        nbytes, at = getattr(sizes, key), place + 0.27 * (row - 1)
-        label = what if place == 0 else "_"
-        ax.barh(at, nbytes / scale, 0.25, color=color, hatch=hatch, label=label)
-        ax.annotate(
-            amount("nbytes", nbytes),
-            (0 if nbytes != nbytes else nbytes / scale, at),
-            (3, 0),
-            textcoords="offset points",
-            va="center",
-            size=7,
-        )
 
 
 def over_seconds(

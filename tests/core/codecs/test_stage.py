@@ -30,9 +30,9 @@ def test_a_stage_weighs_what_it_hands_on():
         side("w", "|"): Indices(torch.tensor([2, 7]), 10),
         side("w", "r"): torch.zeros(2),
     }
-    sizes = weighed(parts)
-    assert sizes.nominal == (4 * 2 + 2 * 4) / 8 + 8
-    assert sizes.entropy == pytest.approx((4 * 1 + math.log2(45)) / 8 + 8)
+    nominal, entropy = weighed(parts)
+    assert nominal == 4 * 2 + 2 * 4 + 64
+    assert entropy == pytest.approx(4 * 1 + math.log2(45) + 64)
     assert weighed({}) == (0, 0)
 
 
