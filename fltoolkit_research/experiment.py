@@ -24,7 +24,7 @@ from fltoolkit.metrics import ACCURACY, Metric
 from fltoolkit.split.gates import Gate
 from fltoolkit_research import metrics, protocols
 from fltoolkit_research.protocol import Protocol, is_optimizer, one_record_per_round, tested_once
-from fltoolkit_research.text import build, call_of, modules_of, named, read_call, text_of
+from fltoolkit_research.text import build, call_of, named, read_call, text_of
 
 _NEW = ("optimizer", "loss", "metric", "device")
 """Settings added after the first keys were stored. At their defaults they do not change a key."""
@@ -228,26 +228,6 @@ class Experiment:
     def from_json(cls, text: str, modules: Sequence[ModuleType] = ()) -> "Experiment":
         """The reverse of `to_json`."""
         return cls.from_dict(_mapping(json.loads(text), "the JSON text"), modules)
-
-    def to_code(self) -> str:
-        """A Python script that runs this experiment and prints its last record.
-
-        It imports the modules in which your own codecs, data or models are defined.
-        """
-        modules = sorted(set().union(*(modules_of(getattr(self, f.name)) for f in fields(self))))
-        imports = [f"import {each}" for each in modules if each not in ("__main__", "builtins")]
-        lines = [*imports, "from fltoolkit_research import Experiment, run", ""]
-        own = f", modules=[{', '.join(modules)}]" if modules else ""
-        lines.append("experiment = Experiment.from_dict({" if own else "experiment = Experiment(")
-        for key, value in self.to_dict().items():
-            name = f"{key!r}: " if own else f"{key}="
-            if isinstance(value, Mapping):
-                rows = [f"        {inner!r}: {each!r}," for inner, each in value.items()]
-                lines += [f"    {name}{{", *rows, "    },"]
-            else:
-                lines.append(f"    {name}{value!r},")
-        end = f"}}{own})" if own else ")"
-        return "\n".join([*lines, end, "print(run(experiment)[-1])", ""])
 
 
 def _read(name: str, value: Any, modules: Sequence[ModuleType]) -> Any:

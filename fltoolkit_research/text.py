@@ -65,23 +65,6 @@ def text_of(value: Any) -> Any:
     return text
 
 
-def modules_of(value: Any) -> set[str]:
-    """The modules outside of the package and torch that define what a value is made of."""
-    if isinstance(value, partial):
-        inner = [value.func, *value.args, *value.keywords.values()]
-    elif isinstance(value, Mapping):
-        inner = [*value.values()]
-    elif isinstance(value, list | tuple):
-        inner = [*value]
-    elif inspect.isroutine(value) or isinstance(value, type):
-        home = getattr(value, "__module__", "") or ""
-        outside = home.split(".")[0] not in ("fltoolkit", "fltoolkit_research", "torch", "builtins")
-        return {home} if outside else set()
-    else:
-        inner = [type(value), *getattr(value, "__dict__", {}).values()]
-    return set().union(*map(modules_of, inner))
-
-
 def named(kind: type, name: str, modules: Iterable[ModuleType]) -> Any:
     """The value of this kind, such as a `Metric`, that has this ``name`` in one of the modules."""
     for module in modules:

@@ -17,7 +17,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from statistics import mean, mode
 from typing import Any, NamedTuple
@@ -54,7 +54,6 @@ from fltoolkit_research import NULL_MODELS, Experiment, pooled, secrecy
 from fltoolkit_research import codecs as more_codecs
 from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.intervals import interval
-from fltoolkit_research.text import modules_of
 
 ROOT = Path(__file__).parents[1]
 EXPLORE = ROOT / "docs" / "explore"
@@ -178,6 +177,23 @@ def one_run(result: Any, num_test: int) -> dict[str, Any]:
         "curve": curve,
         "ledger": three_sizes(last),
     }
+
+
+def modules_of(value: Any) -> set[str]:
+    """The modules outside of the package and torch that define what a value is made of."""
+    if isinstance(value, partial):
+        inner = [value.func, *value.args, *value.keywords.values()]
+    elif isinstance(value, Mapping):
+        inner = [*value.values()]
+    elif isinstance(value, list | tuple):
+        inner = [*value]
+    elif inspect.isroutine(value) or isinstance(value, type):
+        home = getattr(value, "__module__", "") or ""
+        outside = home.split(".")[0] not in ("fltoolkit", "fltoolkit_research", "torch", "builtins")
+        return {home} if outside else set()
+    else:
+        inner = [type(value), *getattr(value, "__dict__", {}).values()]
+    return set().union(*map(modules_of, inner))
 
 
 def code(experiment: Experiment) -> str:

@@ -1,4 +1,4 @@
-"""A Pareto plot with a slider: choose a setting, see its ledger and the code that runs it again.
+"""A Pareto plot with a slider: choose a setting, see its ledger and all its settings.
 
 This is the panel of notebook 07. Not here: the plot (research's plots.fronts), and its numbers
 (research.analysis). The panel needs ipywidgets, 7.7 or newer.
@@ -48,7 +48,7 @@ class TradeoffPanel:
 
     @property
     def sentence(self) -> str:
-        """The chosen setting: its result, its ledger, and the code that runs it again."""
+        """The chosen setting: its result, its ledger, and the text that runs it again."""
         name, point = self.selected, self._points[self.selected]
         value = point.experiment.metric.words(point.value)
         best = name in {p.name for p in front(self._points.values())}
@@ -63,7 +63,8 @@ class TradeoffPanel:
             kind, _, way = key.removeprefix("nbytes_").rpartition("_")
             if key.startswith("nbytes_") and kind:  # and not the total of a direction
                 lines.append(f"{kind + ' ' + way:<26}{amount('nbytes', nbytes):>12}")
-        return "\n".join([*lines, "", point.experiment.to_code()])
+        text = point.experiment.to_json(indent=2)
+        return "\n".join([*lines, "", "to run it again: Experiment.from_json of", text])
 
     def _moved(self, change: Any) -> None:
         self.selected = change["new"]

@@ -42,11 +42,6 @@ def test_round_trips():
         assert again.name == "everything"
         assert again.key == EVERYTHING.key
         assert again.protocol is protocols.split_async
-    code = EVERYTHING.to_code()
-    assert "        'activations': " in code  # a setting a line
-    scope: dict = {}
-    exec(code.replace("print(run(experiment)[-1])", ""), scope)
-    assert scope["experiment"] == EVERYTHING
 
 
 def test_objects_and_their_texts_are_the_same():

@@ -25,7 +25,7 @@ def test_the_panel_points_and_tells(shown: list[dict[str, Any]]) -> None:
     words = second["text/plain"]
     assert words == panel.sentence
     assert words.startswith("dear: 93.00 % for 2.0 kB, 2 seeds\n")
-    assert re.search(r"update up +4\.0 kB +2\.0 kB +5 B", words)
+    assert re.search(r"update up +2\.0 kB\n", words)
     with pytest.raises(KeyError, match="the settings are"):
         TradeoffPanel(ALL, name="none")
     with pytest.raises(ValueError, match="run a sweep first"):
