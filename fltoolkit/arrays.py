@@ -1,7 +1,4 @@
-"""Tensors from what people have: numpy arrays, pandas tables, a torch `Dataset`.
-
-Not here: data sets that are loaded (data), trees of tensors (trees).
-"""
+"""Tensors from what people have: numpy arrays, pandas tables, a torch `Dataset`."""
 
 from typing import Any
 

@@ -1,8 +1,4 @@
-"""The channel: the only way by which data leaves a party, and the ledger beside it.
-
-Not here: the frame (wire.py), compression (codecs), each link's two codecs and what they remember
-(links.py), the order of messages (split).
-"""
+"""The channel: the only way by which data leaves a party, and the ledger beside it."""
 
 import warnings
 import weakref

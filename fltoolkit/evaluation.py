@@ -1,7 +1,4 @@
-"""How good the whole network is: the view of the experimenter; nothing is sent or counted.
-
-Not here: training (the rooms split and federated), the pictures of results (plots).
-"""
+"""How good the whole network is: the view of the experimenter; nothing is sent or counted."""
 
 import copy
 import math

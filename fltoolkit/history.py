@@ -1,7 +1,4 @@
-"""Records of a training run: what a protocol yields, and where the records are kept.
-
-Not here: drawing them (plots/figures.py) and producing them (split/chain.py).
-"""
+"""Records of a training run: what a protocol yields, and where the records are kept."""
 
 import functools
 import inspect

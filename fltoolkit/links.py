@@ -1,7 +1,6 @@
 """The codecs of a channel: a copy for each end of each link, and what the copies remember.
 
-Here: how a link is opened, and how a codec is replaced during a run. Not here: who sends what, and
-the ledger (channel.py).
+Here: how a link is opened, and how a codec is replaced during a run.
 """
 
 import copy

@@ -1,8 +1,6 @@
 """Metrics: what a test measures besides the loss, and in which direction it is better.
 
 Here: a `Metric` as a value, accuracy, and Student's t, for 95 % intervals of a mean over few seeds.
-Not here: the test itself (evaluation.py), the metrics of other tasks
-(`fltoolkit_research.metrics`), and intervals in tables (`fltoolkit_research.intervals`).
 """
 
 import math

@@ -1,7 +1,6 @@
 """Models as lists of layers, so that ``model[:cut], model[cut:]`` splits them.
 
-All models return log-probabilities for ``nn.NLLLoss``. Not here: parties and training, and
-language models (`fltoolkit_research.models`).
+All models return log-probabilities for ``nn.NLLLoss``.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,4 @@
-"""Trees: flat dictionaries of tensors, as `state_dict` gives them, and their arithmetic.
-
-Not here: turning them into bytes (wire.py).
-"""
+"""Trees: flat dictionaries of tensors, as `state_dict` gives them, and their arithmetic."""
 
 import math
 from collections.abc import Sequence

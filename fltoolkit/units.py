@@ -1,7 +1,4 @@
-"""Amounts in words: bytes with unit, fractions in percent, and the axis label of a record's key.
-
-Not here: drawing (the room plots).
-"""
+"""Amounts in words: bytes with unit, fractions in percent, and the axis label of a record's key."""
 
 import math
 

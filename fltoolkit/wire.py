@@ -1,6 +1,5 @@
 """The wire format: a tree becomes one frame of bytes and back.
 
-Not here: making a message smaller (the codecs) and counting it (channel.py).
 If you write a format of your own inside a message (as codecs/coders.py does), use `varint` and its
 `Reader`. `write_layout` and `read_layout` write and read the header of a frame without the frame.
 

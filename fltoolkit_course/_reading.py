@@ -2,8 +2,7 @@
 
 The course writes 1,104 for a thousand and more, and 3.75 with a point. A text is read like that,
 too: '1,104' is 1104 and '1.104' is a little more than one. A comma that cannot separate thousands
-is a decimal comma: '3,75 %' and '0,125'. Not here: comparing, and writing values
-(comparison.py).
+is a decimal comma: '3,75 %' and '0,125'.
 """
 
 import math

@@ -2,8 +2,7 @@
 
 Each notebook ends with ``bill(...)``, a method of its `Notebook`. What a reader has measured is
 kept beside the guesses (done.py). For an earlier notebook that was not run here, the card shows
-what its saved copy measured: ``bill.json``, which tools/run_notebooks.py writes. Not here: how many
-times the data a training has sent (`fltoolkit_research.pooled.times`).
+what its saved copy measured: ``bill.json``, which tools/run_notebooks.py writes.
 """
 
 import html

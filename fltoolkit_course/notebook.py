@@ -1,7 +1,6 @@
 """A notebook of the course: its guesses, its checks with their answers, its card and its bill.
 
-Each ``nb*.py`` makes one `Notebook` and holds its answers. Not here: how an answer is compared
-(comparison.py), how the bill is drawn (bills.py) and where progress is kept (done.py).
+Each ``nb*.py`` makes one `Notebook` and holds its answers.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,6 @@
 """The processes of a run over torch.distributed, and the envelopes between them.
 
-Here: bytes to and from another process, and the errors when one has ended. Not here: which messages
-these are (torch_distributed.py).
+Here: bytes to and from another process, and the errors when one has ended.
 
 An envelope (little-endian) precedes each message:
 

@@ -1,9 +1,8 @@
 """PySyft datasites on one Google Drive: each owner keeps its own data.
 
 Here: `MockDrive`, a Drive in this process for lessons and tests, and `Datasite`, one owner with its
-peers, data sets, permissions and messages. Not here: training over datasites (syft_channel.py),
-reviewed jobs (syft_jobs.py). This is the only file that imports syft. Notebook 09 runs it, and
-docs/engines_syft.md explains what syft protects and what it does not protect.
+peers, data sets, permissions and messages. This is the only file that imports syft. Notebook 09
+runs it, and docs/engines_syft.md explains what syft protects and what it does not protect.
 
 syft 0.10 has no remote tensors: it synchronizes folders over Google Drive. To change another
 owner's folder, one proposes a file. The file waits in the owner's inbox on the Drive, as JSON in

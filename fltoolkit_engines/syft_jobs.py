@@ -1,8 +1,7 @@
 """Federated averaging by reviewed jobs: code runs at the data, after the data's owner has read it.
 
 Here: `Jobs`, with which a researcher submits a job and an owner reviews and runs it, and
-`ReviewedJob`, with which `fedavg` trains. Not here: owners and the Drive (syft.py), messages
-(syft_channel.py). Notebook 09 runs this.
+`ReviewedJob`, with which `fedavg` trains. Notebook 09 runs this.
 
 The owner of the data reads the researcher's ``main.py``, approves or rejects it, and runs exactly
 the text that she has read, in her own process; a ``run.sh`` never runs. The review is the only

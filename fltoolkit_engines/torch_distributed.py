@@ -1,7 +1,6 @@
 """Parties in processes of their own, on one machine or on several.
 
-Here: a `Channel` over torch.distributed. Not here: the protocols, which need no change, and the
-stand-ins for parties in other processes (remote.py). Notebook 10 runs this engine.
+Here: a `Channel` over torch.distributed. Notebook 10 runs this engine.
 
 Every process runs the same function, e.g. `train_split`, with the same list of parties; a party
 of another process is a `RemoteParty`. In `Channel.send` the sender's process encodes and transmits,

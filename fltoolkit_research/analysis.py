@@ -1,7 +1,6 @@
 """Results of a sweep: fronts, bytes to a target, the metric within a budget, time on a link.
 
-Here: numbers from `Result`s, by the metric of their experiments. Not here: their tables (tables),
-pictures (the room plots). Notebook 07 uses these functions.
+Here: numbers from `Result`s, by the metric of their experiments. Notebook 07 uses these functions.
 """
 
 import math

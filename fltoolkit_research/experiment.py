@@ -1,7 +1,6 @@
 """An experiment is one value: task, protocol, codecs, gate and seed.
 
-Here: the settings, their checks, and their form as text. Not here: running an experiment (runs),
-running many (sweeps), comparing results (analysis).
+Here: the settings, their checks, and their form as text.
 """
 
 import copy

@@ -1,8 +1,7 @@
 """Fine-tuning: a frozen model, and small changes that are added to its weights, learned and sent.
 
-Here: changes of full size, LoRA and FFA-LoRA, for any model of torch. Not here: the model that is
-fine-tuned (models.py), who trains and what is sent (the rooms split and federated).
-Notebook 12 compares them by bytes.
+Here: changes of full size, LoRA and FFA-LoRA, for any model of torch. Notebook 12 compares them by
+bytes.
 """
 
 import copy

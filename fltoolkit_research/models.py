@@ -1,7 +1,4 @@
-"""A small language model, text that it continues, and features that nobody learns.
-
-Not here: the networks of the course (`fltoolkit.models`), and training.
-"""
+"""A small language model, text that it continues, and features that nobody learns."""
 
 import math
 

@@ -1,7 +1,4 @@
-"""A small language model that has learned a text; nothing is downloaded.
-
-Not here: its fine-tuning (fltoolkit_research.finetuning).
-"""
+"""A small language model that has learned a text; nothing is downloaded."""
 
 import math
 

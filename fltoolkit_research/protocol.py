@@ -1,7 +1,6 @@
 """A protocol as a value: its name, what it sends, its settings, and the function that trains.
 
-Here: the values from which you make a protocol of your own. Not here: the package's protocols (the
-room protocols), which are made in the same way and serve as examples.
+Here: the values from which you make a protocol of your own.
 """
 
 import importlib

@@ -1,7 +1,6 @@
 """From an experiment's settings to a training, and to its records.
 
-Here: how task and channel are made, and what a run records. Not here: the settings (experiment),
-what a protocol is given (task), the protocols (the room protocols).
+Here: how task and channel are made, and what a run records.
 """
 
 import math

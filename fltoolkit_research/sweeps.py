@@ -1,7 +1,6 @@
 """Many experiments on the cores of this machine: each runs once, and none is lost.
 
-Here: `sweep`, and `finished`, which runs any jobs in processes. Not here: one run (runs), the file
-of results (store).
+Here: `sweep`, and `finished`, which runs any jobs in processes.
 """
 
 import multiprocessing

@@ -2,8 +2,7 @@
 
 A codec is ``encode`` and ``decode``. If it remembers something between messages, it also has the
 three methods of `Memory` (stage.py): ``start_link``, ``state_dict`` and ``load_state_dict``. All
-other methods have a default. Not here: stages in a row (pipeline.py), codecs around codecs
-(wrappers.py).
+other methods have a default.
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,8 +2,7 @@
 
 `Entropy` counts how often each symbol occurs in a tensor, sends these counts, and then codes symbol
 after symbol with a range coder: one that makes up a share p of all takes -log2 p bits. A set of
-places is coded in the same way, as zeros and ones. Not here: what rows, columns and symbols nearby
-say of a symbol (`fltoolkit_research.codecs.ContextEntropy`).
+places is coded in the same way, as zeros and ones.
 
 The range coder's message is a point in an interval of 2^64 - 1. Each number narrows the interval:
 weights become frequencies f(s), 2^24 in all, and with c(s), the sum of the frequencies of the

@@ -1,8 +1,4 @@
-"""Pipeline: stages that run one after the other, from a tree to the bytes of a message, and back.
-
-Not here: the stages themselves (quantize.py, sparse.py ...), the coders of symbols (coders.py), and
-codecs around a codec (wrappers.py).
-"""
+"""Pipeline: stages that run one after the other, from a tree to bytes, and back."""
 
 import copy
 import itertools

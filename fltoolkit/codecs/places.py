@@ -1,7 +1,5 @@
 """Places: which values of several tensors to keep, and how a sparse entry travels.
 
-Not here: the stages that choose (sparse.py).
-
 A place is the number of a value. The count goes through all tensors, one after the other, and does
 not begin again at 0 in the next tensor. Places are stored in ascending order. The ``scope`` says
 whether all float entries of a tree are made sparse together, or each entry alone. The result is one

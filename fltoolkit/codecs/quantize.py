@@ -1,8 +1,7 @@
 """Quantization: fewer bits for each value.
 
 Here: evenly spaced levels (`PlainQuantize` to be read and `Quantize` to be used), and what all
-quantizers share. Not here: small floats (floats.py), fewer values (sparse.py), symbols as bits
-(coders.py).
+quantizers share.
 """
 
 from collections.abc import Callable, Iterator

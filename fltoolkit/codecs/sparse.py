@@ -1,8 +1,6 @@
 """Sparsification: send few of the values and say which: top-k.
 
-Here: `TopK`, and what all sparse stages share. Not here: how places are found, and how values,
-places and shapes travel (places.py); fewer bits per value (quantize.py); places as bits
-(coders.py).
+Here: `TopK`, and what all sparse stages share.
 """
 
 import math

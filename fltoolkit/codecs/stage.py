@@ -1,8 +1,5 @@
 """What travels between the stages of a codec: tensors, symbols and indices, by name.
 
-Not here: the stages themselves (quantize.py, sparse.py ...), the coders (coders.py) and what runs
-stages one after the other (pipeline.py).
-
 A name with `SEPARATOR` in it belongs to side information: what a stage needs to undo its work, such
 as a range or a seed. Stages work on main entries only and leave side information alone. Both are
 packed into the frame and counted.

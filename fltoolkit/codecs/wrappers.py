@@ -1,8 +1,4 @@
-"""Codecs around a codec: one sends later what was lost, one sends small entries exactly.
-
-Not here: sending only what has changed since the last message
-(fltoolkit_research/codecs/difference.py).
-"""
+"""Codecs around a codec: one sends later what was lost, one sends small entries exactly."""
 
 from collections.abc import Collection, Mapping
 from typing import Any

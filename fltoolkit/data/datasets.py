@@ -1,8 +1,4 @@
-"""Data sets as tensors: digits, MNIST and Fashion-MNIST.
-
-Not here: who has which samples (partitions.py), batches (batches.py), models, the picture of a
-partition (`fltoolkit.plots.partition`), and more data sets (`fltoolkit_research.data`).
-"""
+"""Data sets as tensors: digits, MNIST and Fashion-MNIST."""
 
 import hashlib
 import struct

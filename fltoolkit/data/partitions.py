@@ -1,7 +1,4 @@
-"""Who has which samples: ways to deal out samples to clients, and columns to parties.
-
-Not here: the picture of a partition (plots.partition), and more ways (`fltoolkit_research.data`).
-"""
+"""Who has which samples: ways to deal out samples to clients, and columns to parties."""
 
 import math
 from typing import Any

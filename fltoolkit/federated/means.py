@@ -1,8 +1,7 @@
 """How the updates of a round are averaged: a mean is a function of received updates.
 
 A mean also decides how updates are sent: one by one (`Mean`), with masks (`WithMasks`), or by
-itself (`Collecting`). Not here: the arithmetic (fltoolkit/trees.py), a mean with noise
-(fltoolkit_research/federated/privacy.py).
+itself (`Collecting`).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

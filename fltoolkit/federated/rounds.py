@@ -1,8 +1,7 @@
 """Federated averaging: a server and many clients train one model, compressed both ways.
 
-Here: the rounds; begin with `one_round`, whose docstring has the steps of one. Not here: what a
-client does alone (client.py), how long it takes and what comes late (clock.py), how updates are
-averaged (means.py), how the model moves (server.py). Notebook 04 derives it.
+Here: the rounds; begin with `one_round`, whose docstring has the steps of one. Notebook 04 derives
+it.
 """
 
 from __future__ import annotations  # `help(fedavg)` shows the names of types

@@ -1,7 +1,4 @@
-"""The clients' samples, as `fedavg` takes them, with checks that run before the first round.
-
-Not here: who has which samples (the room data).
-"""
+"""The clients' samples, as `fedavg` takes them, with checks that run before the first round."""
 
 import copy
 from collections.abc import Mapping

@@ -1,7 +1,4 @@
-"""What the server does in a round, and how a mean update changes its model.
-
-Not here: a round (rounds.py), the mean of its updates (means.py).
-"""
+"""What the server does in a round, and how a mean update changes its model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

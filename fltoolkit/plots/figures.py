@@ -1,8 +1,7 @@
 """matplotlib figures of histories, channels and partitions.
 
 In a notebook, end the cell with ``plots.show(ax)``; in a script, call
-``ax.figure.savefig("name.png")``. Not here: pictures that change during a run, and figures of
-sweeps and for papers (`fltoolkit_research.plots`).
+``ax.figure.savefig("name.png")``.
 """
 
 import math

@@ -1,8 +1,7 @@
 """What all pictures share: colours, dashes, empty axes, and a description for screen readers.
 
 Nothing here uses pyplot or changes a global style. In a notebook, end the cell with
-``plots.show(ax)``; in a script, call ``ax.figure.savefig("name.png")``. Not here: the figures
-themselves.
+``plots.show(ax)``; in a script, call ``ax.figure.savefig("name.png")``.
 """
 
 import base64

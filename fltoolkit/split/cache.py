@@ -1,7 +1,4 @@
-"""The label party's memory: the last activations that it received of each sample.
-
-Not here: who fills and reads it (asynchronous.py).
-"""
+"""The label party's memory: the last activations that it received of each sample."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,8 +1,7 @@
 """Split learning: how parties that each hold a part of one network train it together.
 
 Every topology is a short function that follows its figure; all data between two parties is sent
-through a `Channel`. Not here: what one party does alone (fltoolkit/party.py).
-Notebook 01 derives `split_step`, notebooks 02 and 02b the rest.
+through a `Channel`. Notebook 01 derives `split_step`, notebooks 02 and 02b the rest.
 """
 
 import warnings

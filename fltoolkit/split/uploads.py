@@ -1,7 +1,4 @@
-"""Which activations a client sends in state A: all, those that changed, or their differences.
-
-Not here: when a client sends at all (gates.py), who stores what came (cache.py).
-"""
+"""Which activations a client sends in state A: all, those that changed, or their differences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

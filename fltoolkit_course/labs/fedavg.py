@@ -1,7 +1,6 @@
 """The FedAvg lab: federated averaging on digits, with codecs that can be changed while it trains.
 
-Display a `FedAvgLab` as the last line of a cell and press Start; or call its methods. Not here:
-what it trains (train_fedavg.py), and what all labs share (lab.py).
+Display a `FedAvgLab` as the last line of a cell and press Start; or call its methods.
 """
 
 from collections.abc import Mapping, Sequence

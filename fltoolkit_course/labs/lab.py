@@ -1,7 +1,6 @@
 """A lab: a training whose settings can be changed while it runs, and written down as a script.
 
-Everything that a button or a slider does is a method here, so a script can do it too. Not here:
-what is drawn (picture.py), and sliders and buttons (panel.py).
+Everything that a button or a slider does is a method here, so a script can do it too.
 """
 
 import ast

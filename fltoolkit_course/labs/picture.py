@@ -1,7 +1,4 @@
-"""The picture of a lab: plots, bars of bytes, strip of states and legend of its runs.
-
-Not here: how marks become SVG or PNG (plots.drawing), and when that happens (panel.py).
-"""
+"""The picture of a lab: plots, bars of bytes, strip of states and legend of its runs."""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,6 @@
 """The threshold lab: split learning in which messages stop while the loss hardly changes.
 
-Display a `ThresholdLab` as the last line of a cell and press Start; or call its methods. Not here:
-what it trains (train_threshold.py), and what all labs share (lab.py).
+Display a `ThresholdLab` as the last line of a cell and press Start; or call its methods.
 """
 
 from collections.abc import Mapping

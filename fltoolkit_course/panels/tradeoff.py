@@ -1,7 +1,6 @@
 """A Pareto plot with a slider: choose a setting, see its ledger and all its settings.
 
-This is the panel of notebook 07. Not here: the plot (research's plots.fronts), and its numbers
-(research.analysis). The panel needs ipywidgets, 7.7 or newer.
+This is the panel of notebook 07. The panel needs ipywidgets, 7.7 or newer.
 """
 
 import html

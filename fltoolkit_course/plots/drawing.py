@@ -2,8 +2,7 @@
 
 Writing SVG takes milliseconds, so a chart can be drawn again while training runs or while a slider
 moves. matplotlib draws the same marks as the PNG that stays in a saved notebook. Here: marks, axes
-with ticks, lines, bands, bars, matrices, names that do not overlap. Not here: figures of histories
-(fltoolkit/plots/figures.py).
+with ticks, lines, bands, bars, matrices, names that do not overlap.
 """
 
 import base64

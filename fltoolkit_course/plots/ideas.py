@@ -2,8 +2,7 @@
 
 The sources are the SVG files in docs/images/ideas, which the pages show in light and in dark.
 Notebooks show the PNG that ``python tools/draw_ideas.py`` makes of each of them, because of a saved
-notebook GitHub shows PNG and not SVG. Not here: charts of what was measured
-(fltoolkit/plots/figures.py).
+notebook GitHub shows PNG and not SVG.
 """
 
 import base64

@@ -1,7 +1,6 @@
 """Progress and curves of a training below its notebook cell, and a picture at the end.
 
-No widgets are needed, so this works in JupyterLab, VS Code and Colab. Not here: controls (the room
-labs), and figures of finished runs (fltoolkit/plots/figures.py).
+No widgets are needed, so this works in JupyterLab, VS Code and Colab.
 """
 
 import math

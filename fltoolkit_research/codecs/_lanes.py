@@ -1,7 +1,5 @@
 """Lanes: many coders side by side, so that one operation of numpy codes a whole row of numbers.
 
-Not here: which numbers are coded in lanes, and by which distribution (contexts.py).
-
 Some hundred coders, the lanes, have a state each. The first number goes to the first lane, the next
 to the second, and so on: a row of numbers takes one step of all lanes. If a few numbers together
 have at most 256 values, each lane takes so many of them at a time, as if they were one.

@@ -1,8 +1,7 @@
 """Prediction: a few whole numbers that describe what rows and columns of an update have in common.
 
 Here: the sum of a few outer products that predicts each cell of a grid of symbols, and the levels
-of rows and columns. Not here: how these numbers, and what is left of each cell, are coded
-(contexts.py).
+of rows and columns.
 """
 
 import math

@@ -2,8 +2,7 @@
 
 compiled.c is compiled with ``cc`` (or what CC names) for this kind of processor, checked against
 the plain code, and put into the user's cache, where `fltoolkit.compiled` finds it. Messages that
-are read have the same bits as without it. Not here: the checks, which stand beside the plain code,
-and are made again in each process.
+are read have the same bits as without it.
 """
 
 import os

@@ -1,9 +1,5 @@
 """Context coding: each symbol by what the rest of an update already says of it.
 
-Not here: the sum of outer products that predicts symbols, and the levels of rows and columns
-(_outer_products.py), the lanes of large messages (_lanes.py), the range coder and the coder with
-one distribution for each tensor (`fltoolkit.codecs.entropy`).
-
 The symbols of a tensor are seen as a grid of cells. After a few steps of SGD, the update of a dense
 layer has a structure that helps to predict its cells:
 

@@ -1,8 +1,7 @@
 """Send only what has changed since the last message of a link: both ends know what arrived before.
 
 Here: `Difference`, a codec around another one, for a tree that changes slowly and is sent again and
-again, such as the server's model. Not here: `ErrorFeedback`, for messages that the receiver adds up
-(fltoolkit/codecs/wrappers.py).
+again, such as the server's model.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,4 @@
-"""Whole numbers in as few bits as their range needs: labels, ids, characters.
-
-Not here: floating-point values in fewer bits (fltoolkit/codecs/quantize.py, codebooks.py).
-"""
+"""Whole numbers in as few bits as their range needs: labels, ids, characters."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Random rotation before quantization: `Rotate`, and `DRIVE` and `EDEN`, which are built on it.
 
-Not here: quantizers that take values as they come (fltoolkit/codecs/quantize.py, codebooks.py).
-
 A few large values make a quantizer bad: its range becomes wide, and all other values share the few
 levels near zero. A rotation R spreads each value over all places, so that the values of y = R x
 look like draws from N(0, 1) times |x| / sqrt(n), whatever x is. R is orthogonal, so an error in y

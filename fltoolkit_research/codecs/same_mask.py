@@ -1,7 +1,6 @@
 """Gradients at the places of the activations that they answer: the places cost no bytes.
 
 Here: the stage that sends no places, and the channel that gives it those of the answered message.
-Not here: stages that choose places (`fltoolkit.codecs.TopK`, `RandTopK`).
 """
 
 from dataclasses import dataclass, field

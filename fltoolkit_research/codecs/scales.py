@@ -1,7 +1,6 @@
 """Levels around zero with a scale: the norm of a bucket, the largest magnitude, the mean magnitude.
 
-Here: `QSGD`, `Ternary` and `Sign`. Not here: levels from the smallest to the largest value
-(`fltoolkit.codecs.Quantize`).
+Here: `QSGD`, `Ternary` and `Sign`.
 """
 
 from dataclasses import dataclass

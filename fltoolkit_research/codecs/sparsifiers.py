@@ -1,7 +1,6 @@
 """Relatives of `fltoolkit.codecs.TopK`: other places, other values there.
 
-Here: `RandomK`, `RandTopK` and `STC`. Not here: how values, places and shapes travel
-(`fltoolkit.codecs.places`).
+Here: `RandomK`, `RandTopK` and `STC`.
 """
 
 import math

@@ -1,7 +1,4 @@
-"""More ways to deal out samples: by shards, in their order, and by owner.
-
-Not here: evenly and by a Dirichlet distribution (`fltoolkit.data`).
-"""
+"""More ways to deal out samples: by shards, in their order, and by owner."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,8 +1,4 @@
-"""Text as numbers, one for each character: training and test part, windows, and speakers.
-
-Not here: networks that predict the next character (models.gpt), who gets which windows
-(partitions.py).
-"""
+"""Text as numbers, one for each character: training and test part, windows, and speakers."""
 
 import hashlib
 import re

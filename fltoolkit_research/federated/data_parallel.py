@@ -1,7 +1,6 @@
 """Every-step averaging: all workers compute a gradient, and all take the same step with the mean.
 
 This is data-parallel training as in a data centre, the reference of all methods that send less.
-Not here: where the messages go (exchange.py), several steps between two messages (local_steps.py).
 """
 
 from collections.abc import Iterator, Mapping

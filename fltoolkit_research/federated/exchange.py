@@ -1,8 +1,7 @@
 """Where the messages of an average go: through a server, from everybody to everybody, or in a ring.
 
 Each exchange takes what every worker has (a gradient, an update) and returns the mean that all of
-them hold afterwards, to the bit. Not here: what is averaged, and what is done with the mean
-(data_parallel.py, local_steps.py).
+them hold afterwards, to the bit.
 """
 
 from collections.abc import Mapping, Sequence

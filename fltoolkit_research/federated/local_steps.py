@@ -1,8 +1,7 @@
 """DiLoCo and its relatives: many local steps, then workers exchange how far they have come.
 
 Here: `diloco`, of which local AdamW with a plain mean, MuLoCo, SparseLoCo and FedAvg among few
-workers are settings. Not here: where the messages go (exchange.py), a message at every step
-(data_parallel.py).
+workers are settings.
 """
 
 from collections.abc import Iterator, Mapping

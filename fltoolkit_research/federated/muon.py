@@ -1,7 +1,4 @@
-"""Muon: momentum whose matrices are made orthogonal, for the hidden layers; AdamW for the rest.
-
-Not here: training with it (local_steps.py, data_parallel.py); any torch optimizer works there.
-"""
+"""Muon: momentum whose matrices are made orthogonal, for the hidden layers; AdamW for the rest."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial

@@ -4,9 +4,6 @@ All owners compute the same fixed features. A linear classifier of features by l
 nothing but sums over samples: how many there are of each class, the sum of their features, and the
 sum of products of features. So each owner sends its sums once, and the server solves one linear
 system. It does not matter which owner has which sample.
-
-Not here: features (`fltoolkit_research.models.random_filters`), the samples themselves as messages
-(the room pooled), masks over the sums (the room secrecy).
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,4 @@
-"""How an attacker's network is trained: a fifth of the samples is kept to find the best epoch.
-
-Not here: what the attacker has, and what it guesses (attacks.py, tokens.py).
-"""
+"""How an attacker's network is trained: a fifth of the samples is kept to find the best epoch."""
 
 from collections.abc import Callable
 

@@ -1,8 +1,7 @@
 """Attacks: how much of the inputs and labels the receiving party can reconstruct.
 
 Here: inputs reconstructed from what crossed the cut, labels guessed from gradients, and two ways to
-collect what the attacker receives. Not here: distance correlation (dependence.py), defences
-(defence.py). Notebook 08 derives all attacks.
+collect what the attacker receives. Notebook 08 derives all attacks.
 """
 
 from collections.abc import Mapping, Sequence

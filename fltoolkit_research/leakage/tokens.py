@@ -1,7 +1,6 @@
 """Which tokens crossed the cut: inputs of a language model, guessed from its activations.
 
-Here: the nearest embedding, and a trained probe or small network. Not here: the attack on images,
-and how activations are collected (attacks.py), defences (defence.py).
+Here: the nearest embedding, and a trained probe or small network.
 
 The labels of a language model are its inputs, shifted by one place. So the last party of a plain
 cut, which has the labels, needs no attack: only a U-shape leaves something to attack (notebook 12).

@@ -1,7 +1,6 @@
 """Pictures of a sweep: the Pareto plot, and time on a link.
 
-Here: matplotlib Axes from `Result`s, by the metric of their experiments. Not here: their numbers
-(research.analysis), how a figure is shown or saved (figures).
+Here: matplotlib Axes from `Result`s, by the metric of their experiments.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,7 +1,6 @@
 """Places for words beside marks, so that names cover neither marks nor each other.
 
-Here: a line of text, and the best free place near a point. Not here: positions kept apart, and
-figures of histories (`fltoolkit.plots`).
+Here: a line of text, and the best free place near a point.
 """
 
 import math

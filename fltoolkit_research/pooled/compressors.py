@@ -1,7 +1,5 @@
 """Samples as bytes, without loss: a table of the values that occur, the smallest of compressors.
 
-Not here: fewer bits (`fltoolkit.codecs.Quantize`), fewer pixels (shrink), fewer samples (choose).
-
 Of the bytes that `Smallest` makes of one entry, the first says how to read the rest:
 
     ENTROPY     an entry as `fltoolkit_research.codecs.ContextEntropy` writes it

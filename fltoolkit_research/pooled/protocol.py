@@ -1,7 +1,4 @@
-"""The protocol: owners send their samples to one party, and this party trains on all of them.
-
-Not here: how samples become bytes (compressors.py).
-"""
+"""The protocol: owners send their samples to one party, and this party trains on all of them."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain, count, islice

@@ -1,7 +1,4 @@
-"""How many times the data: the bytes of a training, beside those of its samples without loss.
-
-Not here: the codec (lossless), what a method costs before it runs (`fltoolkit.cost`).
-"""
+"""How many times the data: the bytes of a training, beside those of its samples without loss."""
 
 import torch
 from torch import Tensor

@@ -1,7 +1,4 @@
-"""Federated averaging as a protocol of experiments.
-
-Not here: the algorithm, and the many that are related to it (the rooms federated).
-"""
+"""Federated averaging as a protocol of experiments."""
 
 from collections import Counter
 from typing import Any

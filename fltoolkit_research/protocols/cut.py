@@ -1,7 +1,6 @@
 """Split learning as protocols of experiments; each is a small function of task and channel.
 
-Read them as examples for your own protocol (docs/extend.md shows one). Not here: the algorithms,
-which are in the room split.
+Read them as examples for your own protocol (docs/extend.md shows one).
 """
 
 from collections import Counter

@@ -7,8 +7,7 @@
     nothing   nobody trains: the untrained network, or the commonest class
 
 A factor against float32 says little if the data themselves, sent once, would have been shorter; and
-an accuracy says little beside those of an owner who trains alone and of a guess. Not here: the
-algorithms (`fltoolkit_research.pooled`), protocols that train together (cut, averaging, workers).
+an accuracy says little beside those of an owner who trains alone and of a guess.
 """
 
 import copy

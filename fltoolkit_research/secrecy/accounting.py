@@ -1,8 +1,4 @@
-"""What a run with noise promises: epsilon in words.
-
-Not here: the noise itself and its epsilon (fltoolkit_research/federated/privacy.py,
-experiments/replications/noisy_sum.py).
-"""
+"""What a run with noise promises: epsilon in words."""
 
 import math
 import warnings

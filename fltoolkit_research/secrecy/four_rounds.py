@@ -1,9 +1,8 @@
 """Secure sums: the server learns the sum of all clients' updates and no single one of them.
 
 Here: the messages of the four rounds (`secure_sum`), and what training takes in place of a plain
-average: `SecureSum`, and `PlainSum`, the same whole numbers in the clear. Not here: what a party
-computes (parties.py), how an update becomes whole numbers (summing.py). docs/secrecy.md says what a
-secure sum protects and what not.
+average: `SecureSum`, and `PlainSum`, the same whole numbers in the clear. docs/secrecy.md says
+what a secure sum protects and what not.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

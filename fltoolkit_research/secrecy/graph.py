@@ -1,7 +1,4 @@
-"""Who shares masks with whom: everybody with everybody, or each client with some others.
-
-Not here: what neighbours send each other (parties.py).
-"""
+"""Who shares masks with whom: everybody with everybody, or each client with some others."""
 
 import math
 from collections.abc import Mapping

@@ -1,8 +1,7 @@
 """Keys that two clients agree on over a server that sees their messages; what keys are used for.
 
 All of it is done by the package ``cryptography``: X25519 (RFC 7748), HKDF with SHA-256 (RFC 5869),
-ChaCha20 (RFC 8439) as generator, AES-GCM for envelopes. Not here: who agrees with whom
-(parties.py).
+ChaCha20 (RFC 8439) as generator, AES-GCM for envelopes.
 """
 
 import hashlib

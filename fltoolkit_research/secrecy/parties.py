@@ -1,7 +1,6 @@
 """What each party of a secure sum computes: a client (`Member`) and the server (`Aggregator`).
 
-They know no channel and nobody's name: clients are numbers, from 0 on. Not here: in which order
-they speak (four_rounds.py), who is whose neighbour (graph.py).
+They know no channel and nobody's name: clients are numbers, from 0 on.
 
 A client u hides its vector x_u of whole numbers modulo 2^b under two kinds of masks:
 

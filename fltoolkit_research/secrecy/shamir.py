@@ -1,8 +1,7 @@
 """Shamir's secret sharing: any ``threshold`` shares open a secret, and fewer say nothing about it.
 
 Plain lines instead of a library: the maintained one with wheels (pycryptodome) shares 16 bytes at a
-time in a field of 2^128 elements, one bit after the other, which takes far longer. Not here: keys
-and ciphers (keys.py).
+time in a field of 2^128 elements, one bit after the other, which takes far longer.
 
 The secret is the value at 0 of a random polynomial of degree ``threshold - 1``; the share of the
 holder with number p is its value at p + 1. Numbers are remainders of division by `PRIME`.
