@@ -12,7 +12,8 @@ import torch
 
 from fltoolkit_course._reading import number, read_answer, tensor, without_marks
 
-Hints = Mapping[Any, str] | Sequence[tuple[Callable[[Any], bool], str]]
+Hint = tuple[Any, str]  # a wrong answer, or a function that is true for such, and what is said
+Hints = Mapping[Any, str] | Sequence[Hint]
 
 
 def near(value: float, by: float) -> Callable[[float], bool]:
@@ -21,7 +22,7 @@ def near(value: float, by: float) -> Callable[[float], bool]:
 
 
 def check(
-    name: str, answer: Any, expected: Any, *, tolerance: float = 0.0, hints: Hints | None = None
+    name: str, answer: Any, expected: Any, *, tolerance: float = 0.0, hints: Hints = ()
 ) -> bool:
     """Say whether ``answer`` is right and, if not, how far off it is; True if it is right.
 
@@ -33,10 +34,11 @@ def check(
         expected: the right answer. A NaN in the answer is never right. If it is ``[]``, the
             answer is a list of what is still missing, in words.
         tolerance: largest absolute difference that still counts as right.
-        hints: ``{wrong answer: message}``, or ``[(function, message), ...]`` where the function of
-            the answer says whether the message fits. The first message that fits is printed.
+        hints: pairs ``(wrong answer, message)`` or ``(function, message)``, where the function of
+            the answer says whether the message fits, or ``{wrong answer: message}``. The first
+            message that fits is printed.
 
-    >>> check("bytes up", 64 * 640, 163_840, hints={40_960: "Each float32 takes 4 bytes."})
+    >>> check("bytes up", 64 * 640, 163_840, hints=[(40_960, "Each float32 takes 4 bytes.")])
     bytes up: not yet. 40,960 is 4 times too small. Each float32 takes 4 bytes.
     False
     """
@@ -100,15 +102,11 @@ def _compare_numbers(a: torch.Tensor, e: torch.Tensor, tolerance: float) -> tupl
     return False, f"not yet. {wrong} of {a.numel()} values differ, by up to {largest:.4g}."
 
 
-def _hint(answer: Any, hints: Hints | None, tolerance: float) -> str:
+def _hint(answer: Any, hints: Hints, tolerance: float) -> str:
     """The first hint that fits the answer; if its function raises an error, it does not fit."""
-    if isinstance(hints, Mapping):
-        for wrong, message in hints.items():
-            if _compare(answer, wrong, tolerance)[0]:
-                return message
-    for fits, message in [] if hints is None or isinstance(hints, Mapping) else hints:
+    for wrong, message in hints.items() if isinstance(hints, Mapping) else hints:
         try:
-            if fits(answer):
+            if wrong(answer) if callable(wrong) else _compare(answer, wrong, tolerance)[0]:
                 return message
         except Exception:  # the answer may be anything
             continue

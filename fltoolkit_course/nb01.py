@@ -47,10 +47,8 @@ def float16_message() -> Answer:
     values = 64 * 640 * 2
     return Answer(
         len(pack({"h": torch.zeros(64, 640, dtype=torch.float16)})),
-        hints={
-            values: "Those are the bytes of the values. Header and checksum count, too.",
-            2 * values + 12: "That is the message in float32. A float16 takes two bytes.",
-        },
+        (values, "Those are the bytes of the values. Header and checksum count, too."),
+        (2 * values + 12, "That is the message in float32. A float16 takes two bytes."),
     )
 
 
@@ -59,11 +57,9 @@ def cut_at_two(*, num_samples: int, batch_size: int) -> Answer:
     right = epoch_nbytes(num_samples, batch_size, 128)
     return Answer(
         right,
-        hints={
-            2 * 128 * 4 * num_samples: "The values are right. Add the headers of each message.",
-            right // 2: "That is one direction only.",
-            epoch_nbytes(num_samples, batch_size, 640): "Is the cut still at 4?",
-        },
+        (2 * 128 * 4 * num_samples, "The values are right. Add the headers of each message."),
+        (right // 2, "That is one direction only."),
+        (epoch_nbytes(num_samples, batch_size, 640), "Is the cut still at 4?"),
     )
 
 
@@ -72,9 +68,7 @@ def larger_batches(*, num_samples: int) -> Answer:
     saved = 1 - epoch_nbytes(num_samples, 256, 640) / epoch_nbytes(num_samples, 64, 640)
     return Answer(
         saved,
+        (near(0.75, 0.01), "A quarter of the messages, each four times longer."),
+        (lambda a: a > 1, "As a fraction between 0 and 1, please: 0.5 is half."),
         tolerance=1e-4,
-        hints=[
-            (near(0.75, 0.01), "A quarter of the messages, each four times longer."),
-            (lambda a: a > 1, "As a fraction between 0 and 1, please: 0.5 is half."),
-        ],
     )

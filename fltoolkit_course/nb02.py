@@ -27,12 +27,11 @@ def hand_overs(*, num_rounds: int, num_clients: int) -> Answer:
     turns = num_rounds * num_clients
     return Answer(
         turns - 1,
-        hints={
-            turns: "In the very first turn nothing is handed over.",
-            num_rounds * (num_clients - 1): (
-                f"At the start of a new round alice_{num_clients} hands over to alice_1."
-            ),
-        },
+        (turns, "In the very first turn nothing is handed over."),
+        (
+            num_rounds * (num_clients - 1),
+            f"At the start of a new round alice_{num_clients} hands over to alice_1.",
+        ),
     )
 
 
@@ -40,9 +39,7 @@ def hand_overs(*, num_rounds: int, num_clients: int) -> Answer:
 def weight_in_the_mean(*, counts: Sequence[int]) -> Answer:
     return Answer(
         counts[1] / sum(counts),
+        (near(1 / len(counts), 0.005), "All equal: that is the plain mean."),
+        (near(counts[1], 0.5), "Those are her images. Which part of all images are they?"),
         tolerance=5e-4,
-        hints=[
-            (near(1 / len(counts), 0.005), "All equal: that is the plain mean."),
-            (near(counts[1], 0.5), "Those are her images. Which part of all images are they?"),
-        ],
     )

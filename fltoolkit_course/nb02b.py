@@ -28,12 +28,7 @@ def narrow_cut(*, num_features: int, num_samples: int, num_rounds: int) -> Answe
         return cost.crossover_clients(model, **how, label_nbytes=8)
 
     wide, narrow = crossover(4), crossover(2)
-    return Answer(
-        narrow,
-        hints={
-            wide: "That is the old cut: measure the model again, with cut=2.",
-        },
-    )
+    return Answer(narrow, (wide, "That is the old cut: measure the model again, with cut=2."))
 
 
 @notebook.answer("bytes of a step with the thin tail")
@@ -42,8 +37,6 @@ def thin_tail() -> Answer:
     sent = sum(len(pack({"h": torch.zeros(64, width)})) for width in (128, 10))
     return Answer(
         2 * sent,
-        hints=[
-            (lambda a: a == 2 * values, "The values are right. Add the headers: send it."),
-            (lambda a: a in (values, sent), "Each cut sends in both directions, up and down."),
-        ],
+        (lambda a: a == 2 * values, "The values are right. Add the headers: send it."),
+        (lambda a: a in (values, sent), "Each cut sends in both directions, up and down."),
     )

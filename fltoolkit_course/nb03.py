@@ -48,11 +48,9 @@ def seven_epochs(*, losses: Sequence[float], threshold: float) -> Answer:
     after = "Those are the decisions. Each counts for the next epoch; the first is in A."
     return Answer(
         traced,
+        (lambda a: a[:-1] == traced[1:], after),
+        (lambda a: a == traced[:5] + "CC", "Compare with the reference, not the last epoch."),
         read=read,
-        hints=[
-            (lambda a: a[:-1] == traced[1:], after),
-            (lambda a: a == traced[:5] + "CC", "Compare with the reference, not the last epoch."),
-        ],
     )
 
 
@@ -63,9 +61,8 @@ def decaying_threshold(*, losses: Sequence[float]) -> Answer:
 
     return Answer(
         epochs_in_a(LossGate(0.1, schedule=Decay(0.9))),
-        hints={
-            epochs_in_a(LossGate(0.1)): (
-                "That is the constant threshold: pass schedule=Decay(0.9) too."
-            ),
-        },
+        (
+            epochs_in_a(LossGate(0.1)),
+            "That is the constant threshold: pass schedule=Decay(0.9) too.",
+        ),
     )

@@ -26,11 +26,9 @@ def transfers() -> Answer:
     share = 4 / 106.7  # 8 bits instead of 32 explain a factor of 4
     return Answer(
         100 * share,
+        (near(25 * share, 0.02), "That leaves out the bits: 8 instead of 32."),
+        (near(share, 0.001), "As a percentage, please."),
         tolerance=0.02,
-        hints=[
-            (near(25 * share, 0.02), "That leaves out the bits: 8 instead of 32."),
-            (near(share, 0.001), "As a percentage, please."),
-        ],
     )
 
 
@@ -38,8 +36,6 @@ def transfers() -> Answer:
 def bottoms_handed_over(*, transfers: Iterable[Transfer]) -> Answer:
     return Answer(
         sum(transfer.kind == "model" for transfer in transfers),
-        hints={
-            60: "In C nobody computes with the bottom.",
-            19: "In B each Alice computes with the final bottom: she needs it.",
-        },
+        (60, "In C nobody computes with the bottom."),
+        (19, "In B each Alice computes with the final bottom: she needs it."),
     )

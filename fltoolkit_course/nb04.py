@@ -24,10 +24,8 @@ bill, card, check, predict = notebook.bill, notebook.card, notebook.check, noteb
 def new_weight() -> Answer:
     return Answer(
         (30 * 1.0 + 10 * 5.0) / (30 + 10),
-        hints={
-            3.0: "That is the plain mean. The first client has three times as many images.",
-            4.0: "The other way round: who has more images counts more.",
-        },
+        (3.0, "That is the plain mean. The first client has three times as many images."),
+        (4.0, "The other way round: who has more images counts more."),
     )
 
 
@@ -36,10 +34,8 @@ def staleness(*, joined: int) -> Answer:
     """``joined``: the round in which the update counted; it started from the model of round 0."""
     return Answer(
         joined,
-        hints={
-            joined - 1: "Round 1 ends at second 2. Has Cem's update arrived by then?",
-            joined + 1: "Round 2 lasts from second 2 to second 3.",
-        },
+        (joined - 1, "Round 1 ends at second 2. Has Cem's update arrived by then?"),
+        (joined + 1, "Round 2 lasts from second 2 to second 3."),
     )
 
 
@@ -48,10 +44,8 @@ def images_a_client(*, num_parameters: int, cut_width: int) -> Answer:
     equal = num_parameters / cut_width
     return Answer(
         num_parameters // cut_width + 1,
-        hints=[
-            (lambda a: a == num_parameters // cut_width, "Here split learning still costs less."),
-            (near(equal, 0.1), "There both cost the same. Which is the next number?"),
-        ],
+        (lambda a: a == num_parameters // cut_width, "Here split learning still costs less."),
+        (near(equal, 0.1), "There both cost the same. Which is the next number?"),
     )
 
 
@@ -61,8 +55,6 @@ def twenty_rounds_of_one(*, one_round: int, num_parameters: int) -> Answer:
     values = 20 * 2 * num_parameters * 4
     return Answer(
         one_round,
-        hints={
-            values: "The values are right. Headers count too.",
-            one_round // 2: "That is one direction.",
-        },
+        (values, "The values are right. Headers count too."),
+        (one_round // 2, "That is one direction."),
     )

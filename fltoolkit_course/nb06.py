@@ -105,11 +105,9 @@ def bits_a_place(*, p: float) -> Answer:
     variable = 1 / (1 - (1 - p) ** 2**fixed)
     return Answer(
         fixed + variable,
+        (lambda a: a == fixed, "That is b*: the fixed part of each code. Add the other one."),
+        (near(variable, 0.1), "That is the variable part. Add b*."),
         tolerance=0.01,
-        hints=[
-            (lambda a: a == fixed, "That is b*: the fixed part of each code. Add the other one."),
-            (near(variable, 0.1), "That is the variable part. Add b*."),
-        ],
     )
 
 
@@ -117,8 +115,6 @@ def bits_a_place(*, p: float) -> Answer:
 def what_is_owed() -> Answer:
     return Answer(
         [0, 3, 0],
-        hints=[
-            (lambda a: list(a) == [0, 1, 0], "That is one round's. What was owed is still owed."),
-            (lambda a: list(a) == [0, 0, 0], "When was the second weight sent?"),
-        ],
+        (lambda a: list(a) == [0, 1, 0], "That is one round's. What was owed is still owed."),
+        (lambda a: list(a) == [0, 0, 0], "When was the second weight sent?"),
     )

@@ -22,11 +22,9 @@ card, check, predict = notebook.card, notebook.check, notebook.predict
 def bits_in_use(*, per_value: float) -> Answer:
     return Answer(
         8 / per_value * 32,
+        (lambda a: round(a) == 4, "That is how many are not in use."),
+        (near(per_value, 0.01), "Those are the bits per value. Which share is the code?"),
         tolerance=0.02,  # the printed number has two digits, so this is 28 to three or four
-        hints=[
-            (lambda a: round(a) == 4, "That is how many are not in use."),
-            (near(per_value, 0.01), "Those are the bits per value. Which share is the code?"),
-        ],
     )
 
 
@@ -34,10 +32,8 @@ def bits_in_use(*, per_value: float) -> Answer:
 def zero_that_was_sent() -> Answer:
     return Answer(
         (0 + 2) / 2,
-        hints={
-            2: "That counts Ben only. But Ann has sent something: zero.",
-            0: "Ben has sent 2, and he counts, too.",
-        },
+        (2, "That counts Ben only. But Ann has sent something: zero."),
+        (0, "Ben has sent 2, and he counts, too."),
     )
 
 
@@ -46,9 +42,7 @@ def weighted_and_masked() -> Answer:
     weighted, masked = 4 * -2 / 10, 4 * -2 / 4
     return Answer(
         [weighted, masked],
+        (lambda a: list(a) == [masked, weighted], "The other way round: weighted mean first."),
+        (lambda a: a[0] == a[1], "The two means divide by different numbers of clients."),
         tolerance=1e-6,
-        hints=[
-            (lambda a: list(a) == [masked, weighted], "The other way round: weighted mean first."),
-            (lambda a: a[0] == a[1], "The two means divide by different numbers of clients."),
-        ],
     )

@@ -33,10 +33,8 @@ def cheapest(*, found: Sequence[Point]) -> Answer:
 
     return Answer(
         enough[0].name,
-        hints=[
-            (among(enough), "It reached 93 %; another sent less."),
-            (among(found), "That one did not end with 93 %."),
-        ],
+        (among(enough), "It reached 93 %; another sent less."),
+        (among(found), "That one did not end with 93 %."),
     )
 
 
@@ -46,9 +44,7 @@ def seconds_on_link(*, record: Mapping[str, float]) -> Answer:
     sending, waiting = record["nbytes"] / 1e6, record["num_waits"] * 0.05
     return Answer(
         sending + waiting,
+        (near(sending, 0.5), "That is the time of the bytes. Add the waiting."),
+        (near(waiting, 0.5), "That is the waiting. Add the time of the bytes."),
         tolerance=0.5,
-        hints=[
-            (near(sending, 0.5), "That is the time of the bytes. Add the waiting."),
-            (near(waiting, 0.5), "That is the waiting. Add the time of the bytes."),
-        ],
     )

@@ -28,11 +28,9 @@ def by_hand() -> Answer:
     """Mean squared errors of 0.3 for the guesses and 0.8 for the mean image."""
     return Answer(
         100 * (1 - 0.3 / 0.8),
+        (near(37.5, 0.5), "That is the share that is still missing."),
+        (lambda a: a < 0, "The error of the mean image stands below the line."),
         tolerance=0.5,
-        hints=[
-            (near(37.5, 0.5), "That is the share that is still missing."),
-            (lambda a: a < 0, "The error of the mean image stands below the line."),
-        ],
     )
 
 
@@ -41,11 +39,9 @@ def five_of_six() -> Answer:
     """Of six pairs five are the right way round."""
     return Answer(
         5 / 6,
+        (near(83.3, 0.5), "As a number from 0 to 1, please, not in per cent."),
+        (lambda a: a == 5, "That many pairs are right. As a share of all pairs?"),
         tolerance=0.005,
-        hints=[
-            (near(83.3, 0.5), "As a number from 0 to 1, please, not in per cent."),
-            (lambda a: a == 5, "That many pairs are right. As a share of all pairs?"),
-        ],
     )
 
 
@@ -54,11 +50,9 @@ def shorter_bottom(*, at_2: float, at_4: float) -> Answer:
     """Both values as measured in the notebook, as shares; the answer is in per cent."""
     return Answer(
         100 * at_2,
+        (near(100 * at_4, 0.2), "That is the cut at 4: pass cut=2 to trained."),
+        (near(100 * at_4 / 5, 1), "Width is not what decides. Measure it."),
         tolerance=0.2,
-        hints=[
-            (near(100 * at_4, 0.2), "That is the cut at 4: pass cut=2 to trained."),
-            (near(100 * at_4 / 5, 1), "Width is not what decides. Measure it."),
-        ],
     )
 
 
@@ -80,10 +74,8 @@ def spent_wisely(*, attack: Callable[..., Any]) -> Answer:
 
     return Answer(
         [],
-        hints=[
-            (lambda a: "fewer bytes" in a, "After Noise(...), a Quantize(...) costs little."),
-            (lambda a: "accuracy" in a, "Bob needs more: less noise, more bits, a smaller weight."),
-            (lambda a: a, "Bob sees too much. NoPeek makes it faint, and noise covers it."),
-        ],
+        (lambda a: "fewer bytes" in a, "After Noise(...), a Quantize(...) costs little."),
+        (lambda a: "accuracy" in a, "Bob needs more: less noise, more bits, a smaller weight."),
+        (lambda a: a, "Bob sees too much. NoPeek makes it faint, and noise covers it."),
         read=read,
     )

@@ -36,10 +36,8 @@ def refused() -> Answer:
 
     return Answer(
         4,
-        hints=[
-            (lambda a: a == 5, "Who writes without permission gets no error."),
-            (lambda a: a >= 100, "Numbers 5 and 6 gave no error to the one who tried."),
-        ],
+        (lambda a: a == 5, "Who writes without permission gets no error."),
+        (lambda a: a >= 100, "Numbers 5 and 6 gave no error to the one who tried."),
         read=read,
     )
 
@@ -49,11 +47,9 @@ def half_is_ours(*, ours: int, on_the_drive: int) -> Answer:
     """Our bytes are as many as those of the envelope, which an empty message shows."""
     return Answer(
         on_the_drive - ours,
+        (near(2 * on_the_drive, 301), "That is all. Our half is as large as the envelope."),
+        (near(on_the_drive / 2, 301), "Then two thirds were envelope, and it never shrinks."),
         tolerance=300,
-        hints=[
-            (near(2 * on_the_drive, 301), "That is all. Our half is as large as the envelope."),
-            (near(on_the_drive / 2, 301), "Then two thirds were envelope, and it never shrinks."),
-        ],
     )
 
 
@@ -62,8 +58,6 @@ def seconds_of_messages(*, num_messages: int) -> Answer:
     """One for each message: five rounds, two owners, a model and an update each."""
     return Answer(
         num_messages,
-        hints=[
-            (lambda a: a == num_messages / 2, "The model goes out as well."),
-            (lambda a: a == 5, "Each owner gets a message and sends one, in each round."),
-        ],
+        (lambda a: a == num_messages / 2, "The model goes out as well."),
+        (lambda a: a == 5, "Each owner gets a message and sends one, in each round."),
     )

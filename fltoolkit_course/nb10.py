@@ -22,10 +22,8 @@ def envelope(*, extra: int, num_messages: int) -> Answer:
     right = extra // num_messages
     return Answer(
         right,
-        hints=[
-            (lambda a: a == extra, "That is all of them together: divide by the messages."),
-            (lambda a: 0 < a - right < 1, "Leave the greetings out: an envelope has whole bytes."),
-        ],
+        (lambda a: a == extra, "That is all of them together: divide by the messages."),
+        (lambda a: 0 < a - right < 1, "Leave the greetings out: an envelope has whole bytes."),
     )
 
 
@@ -35,9 +33,7 @@ def waiting_in_split() -> Answer:
     right = 15 * 23 * 2 * 0.020
     return Answer(
         right,
+        (near(right / 2, 0.05), "Each batch has two messages."),
+        (near(1000 * right, 50), "In seconds, please, not in milliseconds."),
         tolerance=0.05,
-        hints=[
-            (near(right / 2, 0.05), "Each batch has two messages."),
-            (near(1000 * right, 50), "In seconds, please, not in milliseconds."),
-        ],
     )

@@ -26,11 +26,12 @@ def a_ring(*, num_parameters: int, num_workers: int) -> Answer:
     tree = 4 * num_parameters
     return Answer(
         2 * (num_workers - 1) * tree,
-        hints={
-            2 * num_workers * tree: "That is what a server needs. In a ring nobody sends to "
+        (
+            2 * num_workers * tree,
+            "That is what a server needs. In a ring nobody sends to "
             "somebody who has the chunk already.",
-            (num_workers - 1) * tree: "That is half of it: first the sums travel, then the means.",
-        },
+        ),
+        ((num_workers - 1) * tree, "That is half of it: first the sums travel, then the means."),
     )
 
 
@@ -39,11 +40,9 @@ def in_all(*, times_up: int, num_workers: int) -> Answer:
     """2 N B through a server, against N (N - 1) B / times_up from each to all others."""
     return Answer(
         2 * times_up / (num_workers - 1),
+        (times_up, "That is the uplink. To how many others does each message go?"),
+        (times_up / (num_workers - 1), "The reference sends in both directions."),
         tolerance=0.05,
-        hints={
-            times_up: "That is the uplink. To how many others does each message go?",
-            times_up / (num_workers - 1): "The reference sends in both directions.",
-        },
     )
 
 
@@ -53,9 +52,7 @@ def waiting_worker(*, nbytes: float, nbytes_per_second: float, seconds_per_step:
     alone = nbytes / nbytes_per_second
     return Answer(
         max(0.0, alone - 10 * seconds_per_step),
+        (alone, "That is how long the message takes. Ten steps are computed meanwhile."),
+        (0, "Ten steps take less time than the message does."),
         tolerance=0.01,
-        hints={
-            alone: "That is how long the message takes. Ten steps are computed meanwhile.",
-            0: "Ten steps take less time than the message does.",
-        },
     )

@@ -22,10 +22,8 @@ def characters_given(*, context: int) -> Answer:
     """The labels are the inputs, shifted by one place: the first input is not a label."""
     return Answer(
         context - 1,
-        hints={
-            context: "The labels begin with the second character: which input is none of them?",
-            1: "That is how many he is not given.",
-        },
+        (context, "The labels begin with the second character: which input is none of them?"),
+        (1, "That is how many he is not given."),
     )
 
 
@@ -36,11 +34,9 @@ def bytes_of_a_step(*, batch_size: int, context: int, width: int, bits: int) -> 
     nbytes = values * bits // 8
     return Answer(
         nbytes,
+        (values * bits, "That is in bits."),
+        (2 * nbytes, "Only the activations: the gradients go the other way."),
         tolerance=0.02 * nbytes,  # the header may be counted, or not
-        hints={
-            values * bits: "That is in bits.",
-            2 * nbytes: "Only the activations: the gradients go the other way.",
-        },
     )
 
 
@@ -49,8 +45,6 @@ def values_of_a_lora(*, rows: int, columns: int, rank: int) -> Answer:
     """B [rows, rank] and A [rank, columns]."""
     return Answer(
         rank * (rows + columns),
-        hints={
-            rows * columns: "That is the matrix itself.",
-            rank * columns: "That is A alone. B is sent, too.",
-        },
+        (rows * columns, "That is the matrix itself."),
+        (rank * columns, "That is A alone. B is sent, too."),
     )

@@ -28,10 +28,8 @@ def third_slip(*, number: int, slips: Sequence[int]) -> Answer:
     missing = number - sum(slips)
     return Answer(
         missing % 100,
-        hints={
-            missing: "A slip holds a number from 0 to 99: count modulo 100.",
-            sum(slips) % 100: "That is the sum of the two slips that are there.",
-        },
+        (missing, "A slip holds a number from 0 to 99: count modulo 100."),
+        (sum(slips) % 100, "That is the sum of the two slips that are there."),
     )
 
 
@@ -62,10 +60,8 @@ def masks_that_cancel(*, numbers: Sequence[Any], modulus: int) -> Answer:
 
     return Answer(
         [],
-        hints=[
-            (lambda a: "the masks do not cancel" in a, "Of each pair one adds, one subtracts."),
-            (lambda a: "a number is not on the clock" in a, "Each line ends in % 100."),
-        ],
+        (lambda a: "the masks do not cancel" in a, "Of each pair one adds, one subtracts."),
+        (lambda a: "a number is not on the clock" in a, "Each line ends in % 100."),
         read=read,
     )
 
@@ -76,8 +72,6 @@ def bits_under_the_mask(*, num_clients: int, bits: int) -> Answer:
     largest = num_clients * (2**bits - 1)
     return Answer(
         largest.bit_length(),
-        hints={
-            bits * num_clients: "Adding up does not need bits side by side: how large is the sum?",
-            largest: "That is the largest sum. How many bits does it take?",
-        },
+        (bits * num_clients, "Adding up does not need bits side by side: how large is the sum?"),
+        (largest, "That is the largest sum. How many bits does it take?"),
     )

@@ -24,10 +24,8 @@ def bytes_of_an_exchange(*, num_owners: int, down: int, up: int) -> Answer:
     """Each owner gets a message and answers; each message is charged its length, too."""
     return Answer(
         num_owners * (charge(down) + charge(up)),
-        hints={
-            num_owners * (down + up): "The length of each message is charged, too.",
-            charge(down) + charge(up): "That is one owner. Each of them is charged.",
-        },
+        (num_owners * (down + up), "The length of each message is charged, too."),
+        (charge(down) + charge(up), "That is one owner. Each of them is charged."),
     )
 
 
@@ -39,9 +37,7 @@ def bound_of_five(*, scores: Sequence[float]) -> Answer:
     spread = (mean - bound) / 2.132
     return Answer(
         bound,
+        (mean, "That is the mean. How sure is it?"),
+        (mean - spread, "That is one standard error below the mean: t is 2.132."),
         tolerance=0.0003,
-        hints={
-            mean: "That is the mean. How sure is it?",
-            mean - spread: "That is one standard error below the mean: t is 2.132.",
-        },
     )

@@ -32,11 +32,9 @@ def three_levels() -> Answer:
     p = torch.tensor([0.5, 0.25, 0.25], dtype=torch.float64)
     return Answer(
         float(-(p * p.log2()).sum()),
+        (lambda a: 1.57 < a < 1.6, "That is log2(3): right if all were equally frequent."),
+        (lambda a: a == 2, "With plain numbers, yes. But A may have a shorter code."),
         tolerance=1e-6,
-        hints=[
-            (lambda a: 1.57 < a < 1.6, "That is log2(3): right if all were equally frequent."),
-            (lambda a: a == 2, "With plain numbers, yes. But A may have a shorter code."),
-        ],
     )
 
 
@@ -44,11 +42,9 @@ def three_levels() -> Answer:
 def residual(*, update: Tensor, total: Tensor, sent: Tensor) -> Answer:
     return Answer(
         40 * update - total,
+        (lambda a: torch.equal(a, update - sent), "Almost: that forgets what was owed before."),
+        (lambda a: torch.equal(a, total), "That is what has arrived."),
         tolerance=1e-4,
-        hints=[
-            (lambda a: torch.equal(a, update - sent), "Almost: that forgets what was owed before."),
-            (lambda a: torch.equal(a, total), "That is what has arrived."),
-        ],
     )
 
 
@@ -59,11 +55,9 @@ def clip(*, x: Tensor) -> Answer:
     right = codec.decode(codec.encode({"x": x.clamp(-limit, limit)}))["x"]
     return Answer(
         right,
+        (lambda a: a.abs().max() > 3 * limit, "Nothing is cut off yet: change out[name]."),
+        (lambda a: a.min() >= 0, "Cut on both sides: values beyond - limit as well."),
         tolerance=1.05 * 2 * limit / 15,  # a level: std over n or n - 1 may move a value by one
-        hints=[
-            (lambda a: a.abs().max() > 3 * limit, "Nothing is cut off yet: change out[name]."),
-            (lambda a: a.min() >= 0, "Cut on both sides: values beyond - limit as well."),
-        ],
     )
 
 
@@ -72,6 +66,6 @@ def one_bit(*, compete: Callable[[Codec], float]) -> Answer:
     """``compete(codec)`` returns the bits per value that the codec takes."""
     return Answer(
         0.0,
+        (lambda a: a > 0, "So many bits per value are beyond the budget of one."),
         read=lambda answer: max(compete(read_codec(answer)) - 1, 0.0),
-        hints=[(lambda a: a > 0, "So many bits per value are beyond the budget of one.")],
     )

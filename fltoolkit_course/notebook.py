@@ -4,12 +4,11 @@ Each ``nb*.py`` makes one `Notebook` and holds its answers.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from fltoolkit.data.datasets import Samples
 from fltoolkit_course.bills import Bill, item, lines_until
-from fltoolkit_course.comparison import Hints
+from fltoolkit_course.comparison import Hint
 from fltoolkit_course.comparison import check as compare
 from fltoolkit_course.done import (
     Done,
@@ -27,22 +26,25 @@ from fltoolkit_course.running import show_errors_in_words
 __all__ = ["Answer", "Notebook"]
 
 
-@dataclass(frozen=True)
 class Answer:
     """The answer that a check expects.
 
     Args:
         expected: the right answer. ``[]`` if ``read`` returns a list of what is missing, in words.
+        hints: pairs as in `check`; they are compared with what ``read`` returns.
         tolerance: largest absolute difference that still counts as right.
-        hints: as in `check`; they are compared with what ``read`` returns.
         read: turns the reader's answer into the value that is compared. If it raises a ValueError,
             the text of the error is printed.
     """
 
-    expected: Any
-    tolerance: float = 0.0
-    hints: Hints | None = None
-    read: Callable[[Any], Any] | None = None
+    def __init__(
+        self,
+        expected: Any,
+        *hints: Hint,
+        tolerance: float = 0.0,
+        read: Callable[[Any], Any] | None = None,
+    ):
+        self.expected, self.hints, self.tolerance, self.read = expected, hints, tolerance, read
 
 
 class Notebook:
@@ -58,7 +60,7 @@ class Notebook:
     >>> notebook = Notebook("99", "Counting", guesses={})
     >>> @notebook.answer("bytes of some float32")
     ... def some_bytes(*, count: int) -> Answer:
-    ...     return Answer(4 * count, hints={count: "Each float32 takes 4 bytes."})
+    ...     return Answer(4 * count, (count, "Each float32 takes 4 bytes."))
     >>> notebook.check("bytes of some float32", 10, count=10)
     bytes of some float32: not yet. 10 is 4 times too small. Each float32 takes 4 bytes.
     False

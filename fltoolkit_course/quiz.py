@@ -15,7 +15,7 @@ ask, quiz_card = quiz.check, quiz.card
 def _choice(name: str, right: str, **hints: str) -> None:
     """A question whose answer is one letter; ``hints`` has a text for each wrong letter."""
     letters = "".join(sorted({right, *hints}))
-    answer = Answer(right, hints=hints, read=lambda typed: letter(typed, letters))
+    answer = Answer(right, *hints.items(), read=lambda typed: letter(typed, letters))
     quiz.answer(name)(lambda: answer)
 
 
@@ -47,11 +47,9 @@ def total() -> Answer:
     """Updates take a fiftieth of the bytes, models stay as they are: 2 / (1 + 1 / 50)."""
     return Answer(
         2 / 1.02,
+        (near(50, 1), "The model is still sent in full: half of all bytes."),
+        (near(25, 1), "Add the bytes of both directions, before and after."),
         tolerance=0.05,
-        hints=[
-            (near(50, 1), "The model is still sent in full: half of all bytes."),
-            (near(25, 1), "Add the bytes of both directions, before and after."),
-        ],
     )
 
 
@@ -76,11 +74,9 @@ def link() -> Answer:
     """200 messages of 50 ms, and 1 MB at 10 MB/s."""
     return Answer(
         10.1,
+        (near(0.1, 0.01), "Those are the bytes. Each message also waits."),
+        (near(5.1, 0.11), "Two messages per step, one after the other."),
         tolerance=0.05,
-        hints=[
-            (near(0.1, 0.01), "Those are the bytes. Each message also waits."),
-            (near(5.1, 0.11), "Two messages per step, one after the other."),
-        ],
     )
 
 
@@ -123,9 +119,7 @@ def longer() -> Answer:
     """LoRA: 8 (256 + 64) values of 4 bytes. All weights: 256 times 64 values of 2 bits."""
     return Answer(
         2.5,
+        (near(0.4, 0.01), "The other way round: the longer one over the shorter one."),
+        (near(0.156, 0.01), "Those are values. A value of float32 has 32 bits, the other 2."),
         tolerance=0.05,
-        hints=[
-            (near(0.4, 0.01), "The other way round: the longer one over the shorter one."),
-            (near(0.156, 0.01), "Those are values. A value of float32 has 32 bits, the other 2."),
-        ],
     )

@@ -23,11 +23,11 @@ def example() -> Notebook:
 
     @notebook.answer("bytes")
     def nbytes(*, count: int) -> Answer:
-        return Answer(4 * count, hints={count: "Each takes 4 bytes."})
+        return Answer(4 * count, (count, "Each takes 4 bytes."))
 
     @notebook.answer("plan")
     def plan() -> Answer:
-        return Answer("ab", read=letters, hints={"ba": "The other way round."})
+        return Answer("ab", ("ba", "The other way round."), read=letters)
 
     return notebook
 

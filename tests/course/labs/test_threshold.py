@@ -15,5 +15,5 @@ def test_in_state_c_the_announcement_of_the_state_crosses_and_nothing_else() -> 
     assert {record["state"] for record in lab.current.history[-23:]} == {"C"}
     assert last - first == 14
     assert lab.board.states["C"].words == "announcement only"
-    hints = quiz.answers["learning in silence"]().hints
+    hints = dict(quiz.answers["learning in silence"]().hints)
     assert "only the announcement of the state crosses: 14 bytes" in hints["b"]
