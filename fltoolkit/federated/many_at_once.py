@@ -96,9 +96,6 @@ def _outcome_of(train: Callable, *args: Any, **how: Any) -> LocalUpdate | Floati
         return error
 
 
-# -------------------------------------------------------------------- which networks are stacks
-
-
 class Stack(NamedTuple):
     """Linear layers with ReLU between them, and perhaps a LogSoftmax behind."""
 
@@ -138,9 +135,6 @@ def stack_of(module: nn.Module, data: Sequence[Data]) -> Stack | None:
 def _hooks(part: nn.Module) -> bool:
     """Whether something is called before or after a module's passes."""
     return any(value for name, value in vars(part).items() if name.endswith("_hooks"))
-
-
-# ------------------------------------------------------------------------------- how they learn
 
 
 def _learn_at_once(

@@ -79,9 +79,6 @@ def diloco(
         yield record_of(round_, local, loss, totals())
 
 
-# ---------------------------------------------------------------------------- steps of a round
-
-
 def inner_steps(
     team: Workers, channel: Channel, starts: Mapping[str, Tree], round_: int
 ) -> tuple[Record, dict[str, Tree]]:

@@ -17,13 +17,7 @@ from fltoolkit.metrics import ACCURACY, Metric
 from fltoolkit.plots.figures import curves
 from fltoolkit.plots.style import COLORS, describe, new_axes, tidy
 from fltoolkit.units import amount, byte_unit
-from fltoolkit_research.analysis import (
-    Point,
-    front,
-    metric_of,
-    points,
-    seconds_on,
-)
+from fltoolkit_research.analysis import Point, front, metric_of, points, seconds_on
 from fltoolkit_research.plots.placing import Bounds, free_place
 from fltoolkit_research.store import Result
 

@@ -22,8 +22,6 @@ from fltoolkit_research.protocol import (
 )
 from fltoolkit_research.task import Task
 
-# ---------------------------------------------------------------------------------- the settings
-
 
 def answers(value: Any, *question: Any) -> bool:
     """True if ``value`` is a function that returns a number for these arguments."""
@@ -50,9 +48,6 @@ def cohort_of(task: Task) -> int:
     return task.settings.get("cohort_size", task.num_clients)
 
 
-# ----------------------------------------------------------- what an experiment may ask of which
-
-
 def fits(experiment: Any) -> None:
     """Raise ValueError for settings that contradict each other."""
     settings = experiment.settings
@@ -72,18 +67,12 @@ def fits(experiment: Any) -> None:
         )
 
 
-# ------------------------------------------------------------------------------------- the work
-
-
 def clients_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) -> float:
     """FLOPs of all layers at all clients of a mean cohort, in ``step`` rounds."""
     size, local_steps = len(task.data.y_train) / task.num_clients, task.settings.get("local_steps")
     epochs = task.settings.get("local_epochs", 1)
     per_client = epochs * size if local_steps is None else local_steps * task.batch_size
     return 3 * step * cohort_of(task) * per_client * cost.flops_forward
-
-
-# ----------------------------------------------------------------------------------- protocols
 
 
 @as_protocol(

@@ -56,18 +56,12 @@ def bottoms_work(task: Task, step: int, steps: Counter[str], cost: ModelCost) ->
 EACH_STEP: dict[str, Any] = {"records_per_round": one_record_per_step, "flops": bottoms_work}
 
 
-# ------------------------------------------------------------------- split learning, one client
-
-
 @as_protocol(AT_THE_CUT, **EACH_STEP, settings=THROUGH, check=one_client)
 def split(task: Task, channel: Channel) -> Trained:
     """One client and a server that has the labels; see `fltoolkit.split.train_split`."""
     (client,), server = task.bottoms(), task.top()
     for record in train_split([client, server], task.batches[0].epochs(task.rounds), channel):
         yield record, [client, server]
-
-
-# --------------------------------------------------------------- split learning, several clients
 
 
 @as_protocol(WITH_CLIENTS, **EACH_STEP, settings=THROUGH)
