@@ -1,7 +1,4 @@
-"""CIFAR-10 from its published archive: the audit trains on it.
-
-Not here: the data sets of the course (`fltoolkit.data.load`).
-"""
+"""CIFAR-10 from its published archive: the audit trains on it."""
 
 import tarfile
 from pathlib import PurePosixPath

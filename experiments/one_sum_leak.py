@@ -8,8 +8,6 @@ sum. It knows the features, since they come from a public seed. Its score is the
 image, z (P + r I)^-1 z: an image in the sum lies in the directions that the sum has; another one
 also has parts in other directions. Members are the owner's training images (or all training
 images), others the test images. 0.5 is a guess, 1 is certainty.
-
-Not here: reconstruction of images.
 """
 
 import argparse

@@ -1,7 +1,6 @@
 """What all experiments share: a sweep whose finished runs are rows of a file, and words for tables.
 
-A run that is in the file is not run again; Ctrl-C loses only the runs in progress. Not here: what
-is run, the tables, and the file (`fltoolkit_research.read_rows`, here ``read``).
+A run that is in the file is not run again; Ctrl-C loses only the runs in progress.
 """
 
 import argparse

@@ -1,7 +1,4 @@
-"""The settings: which gate, which codecs, how many clients.
-
-Not here: training (run.py), tables (report.py).
-"""
+"""The settings: which gate, which codecs, how many clients."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field

@@ -1,7 +1,4 @@
-"""A claim as a value: what is said and where, what we measure, and how the verdict follows.
-
-Not here: the rule of inference (rule), measuring (run), the page (page), the claims (claims/).
-"""
+"""A claim as a value: what is said and where, what we measure, and how the verdict follows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,4 @@
-"""The one rule of inference: what an interval says about a bound, and which verdict follows.
-
-Not here: the verdicts' words (claim), the numbers (run).
-"""
+"""The one rule of inference: what an interval says about a bound, and which verdict follows."""
 
 from collections.abc import Sequence
 from math import log

@@ -1,7 +1,4 @@
-"""The settings: codecs both ways, who has which samples, how they learn.
-
-Not here: training (run.py), tables (report.py).
-"""
+"""The settings: codecs both ways, who has which samples, how they learn."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field

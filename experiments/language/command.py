@@ -1,7 +1,4 @@
-"""The command line that the split part and the fine-tuning part share, and their page.
-
-Not here: what they run (split.py, finetune.py).
-"""
+"""The command line that the split part and the fine-tuning part share, and their page."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -5,8 +5,7 @@
     python -m experiments.language.finetune --write   # writes them into docs/language_results.md
 
 The pretrained models are trained once in each process (`fltoolkit_research.pretrained`). Here: the
-settings of the fine-tuning part, one run of them, and their tables. Not here: split training
-(split.py), the command line (command.py).
+settings of the fine-tuning part, one run of them, and their tables.
 """
 
 import time

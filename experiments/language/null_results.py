@@ -1,7 +1,4 @@
-"""The null rows of the language tables as they are stored, for the tables to show.
-
-Not here: running them (null_rows).
-"""
+"""The null rows of the language tables as they are stored, for the tables to show."""
 
 from collections.abc import Mapping
 from statistics import mean

@@ -4,8 +4,7 @@
     python -m experiments.language.split --report     # prints the tables
     python -m experiments.language.split --write      # writes them into docs/language_results.md
 
-Here: the settings of the split part, one run of them, and their tables. Not here: fine-tuning
-(finetune.py), data-parallel training (data_parallel.py), the command line (command.py).
+Here: the settings of the split part, one run of them, and their tables.
 """
 
 import copy

@@ -7,10 +7,9 @@
     python -m experiments.language.tuned --write                   # into the page
 
 A study is a table: of the model of data_parallel.py, or of a GPT of 6 layers and width 384, a
-hundred times larger. All methods of a study have equally many trials of their learning rate,
-with a seed that no row uses. The choice is made on the first half of the held-out text, and results
-are given on the second half. Each finished run is a line of JSON and is not run again. Not here:
-the training run (data_parallel.py).
+hundred times larger. All methods of a study have equally many trials of their learning rate, with a
+seed that no row uses. The choice is made on the first half of the held-out text, and results are
+given on the second half. Each finished run is a line of JSON and is not run again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

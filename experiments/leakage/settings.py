@@ -1,7 +1,4 @@
-"""The settings: codecs, noise and NoPeek, on two tasks.
-
-Not here: training and attacks (run.py), tables and figures (report.py).
-"""
+"""The settings: codecs, noise and NoPeek, on two tasks."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass

@@ -1,7 +1,4 @@
-"""The methods as a list of `Experiment`s.
-
-Not here: running them (``python -m experiments.pareto``), tables and figure (report.py).
-"""
+"""The methods as a list of `Experiment`s."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping

@@ -8,8 +8,7 @@
 Every method gets the same trials: the rate of its table times each of a few factors, on seeds that
 no other run has. A trial tests on a fifth of the training samples, which it does not train on. The
 results are on the test samples, with seeds that neither a trial nor another table has; of digits a
-seed draws whose images the test has. Each
-finished run is a line of JSON and is not run again. Not here: the methods (settings.py).
+seed draws whose images the test has. Each finished run is a line of JSON and is not run again.
 """
 
 import math

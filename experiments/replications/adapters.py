@@ -1,7 +1,6 @@
 """LoRA factors of several clients, averaged exactly: the mean of products is no product of means.
 
-Here: `fedex_lora`. Not here: the adapters (`fltoolkit_research.finetuning`), of which `fedavg`
-averages each factor by itself.
+Here: `fedex_lora`.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A general compressor behind a pipeline, for comparison: zlib.
 
-Not here: coders that know what symbols are (`fltoolkit.codecs.Entropy`, contexts.py).
-
 A compressed entry is a byte for the method, and, compressed, another entry from its first byte on:
 as `BitPack` writes it, or with whole bytes for symbols, or a bitmap of places.
 """

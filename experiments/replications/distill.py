@@ -1,7 +1,6 @@
 """Fewer samples: means of clusters, and made-up samples that a kernel learns nearly as much from.
 
 Here: `prototypes` and `distilled`, each a value for the setting ``choose`` of the protocol pooled.
-Not here: random samples (`fltoolkit_research.pooled.at_random`), sending them (pool).
 """
 
 import math

@@ -1,7 +1,4 @@
-"""Local steps that are corrected for owners whose data differ: `scaffold`.
-
-Not here: models that differ from owner to owner (personal.py).
-"""
+"""Local steps that are corrected for owners whose data differ: `scaffold`."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace

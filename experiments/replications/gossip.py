@@ -1,8 +1,7 @@
 """Workers that train one model without a server and never hold quite the same weights.
 
 Here: `noloco`, where a worker averages with a random partner, and `sparta`, where all average a few
-random values at a time. Not here: workers that are equal after each message
- (`fltoolkit_research.federated.diloco`).
+random values at a time.
 """
 
 from collections.abc import Iterator

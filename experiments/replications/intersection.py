@@ -1,8 +1,7 @@
 """Which samples two owners have in common, found without showing each other the rest.
 
 It precedes vertical split learning, where two owners have different columns of the same people. The
-package ``openmined-psi`` computes; the messages are here. Not here: the training
-(fltoolkit/split/vertical.py).
+package ``openmined-psi`` computes; the messages are here.
 """
 
 from collections.abc import Iterable, Mapping

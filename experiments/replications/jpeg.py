@@ -1,7 +1,5 @@
 """Images as JPEG files, whose common header is sent once.
 
-Not here: fewer bits per pixel (`fltoolkit.codecs.Quantize`), fewer pixels (shrink).
-
 The bytes of an entry are the header that all its JPEG files have in common (tables and sizes, some
 600 bytes), once, and then of each file what follows its header.
 """

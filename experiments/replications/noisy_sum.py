@@ -1,8 +1,6 @@
 """Noise that each client adds before a secure sum, so that nobody sees the sum without it.
 
-Here: the distributed discrete Gaussian mechanism, and a clip that adapts. Not here: the secure sum
-(four_rounds.py), noise that a trusted server adds (federated/privacy.py), epsilon in words
-(accounting.py).
+Here: the distributed discrete Gaussian mechanism, and a clip that adapts.
 """
 
 import math

@@ -1,7 +1,4 @@
-"""Models that differ from owner to owner, in part (`fedper`) or as a whole (`ditto`).
-
-Not here: one model for owners whose data differ (drift.py).
-"""
+"""Models that differ from owner to owner, in part (`fedper`) or as a whole (`ditto`)."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace

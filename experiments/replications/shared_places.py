@@ -1,8 +1,4 @@
-"""Fewer values in sums whose terms stay secret: places that all clients draw alike.
-
-Not here: the rotation and the grid, and what a codec needs to be summed
-(`fltoolkit_research.secrecy.summing`). docs/secrecy.md compares.
-"""
+"""Fewer values in sums whose terms stay secret: places that all clients draw alike."""
 
 import math
 import zlib

@@ -1,7 +1,4 @@
-"""Fewer pixels: the sender averages blocks of pixels, and the receiver enlarges the image again.
-
-Not here: fewer bits per pixel (`fltoolkit.codecs.Quantize`).
-"""
+"""Fewer pixels: the sender averages blocks of pixels, and the receiver enlarges the image again."""
 
 from dataclasses import dataclass
 

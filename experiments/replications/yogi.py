@@ -1,7 +1,4 @@
-"""The server optimizer of FedYogi, for ``Server(optimizer=...)`` of `fltoolkit.fedavg`.
-
-Not here: how a server moves its model (fltoolkit/federated/server.py).
-"""
+"""The server optimizer of FedYogi, for ``Server(optimizer=...)`` of `fltoolkit.fedavg`."""
 
 from collections.abc import Iterable
 

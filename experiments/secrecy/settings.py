@@ -1,7 +1,4 @@
-"""The settings: clients, bits, in the clear or in secret, who drops out.
-
-Not here: training (run.py), attacks (attack.py), tables (report.py).
-"""
+"""The settings: clients, bits, in the clear or in secret, who drops out."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace

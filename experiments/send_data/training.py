@@ -1,7 +1,4 @@
-"""A small network, its batches of moved and mirrored pictures, and how owners learn.
-
-Not here: what is sent (run.py), the pictures' files (pictures.py).
-"""
+"""A small network, its batches of moved and mirrored pictures, and how owners learn."""
 
 from collections.abc import Iterator, Sequence
 from statistics import mean
