@@ -208,7 +208,7 @@ def with_test_draw(rows: Iterable[Runs], num_images: int) -> str:
         drawn = 1.96 * (found.mean * (1 - found.mean) / num_images) ** 0.5
         halves.append(100 * hypot(found.high - found.mean, drawn))
     wide = f"±{min(halves):.2f} to ±{max(halves):.2f}"
-    return f"Intervals cover seeds; with another draw of {num_images:,} test images: {wide}."
+    return f"The intervals are over seeds; with {num_images:,} other test images they are {wide}."
 
 
 def main() -> None:
