@@ -184,7 +184,7 @@ def _ablations() -> Iterator[Setting]:
     yield Setting("AdamW, every step, bfloat16", "ddp", codecs=SIXTEEN_BITS, **group)
     restarted = "MuLoCo, H = 10, 2 bits, momentum begun anew after 5 rounds"
     claim = "a wider range of outer rates and momenta is stable"
-    ten: dict[str, Any] = {"inner_steps": 10, **MUON, **group}
+    ten: dict[str, Any] = {"inner_steps": 10, "seeds": FRESH_SEEDS[:3], **MUON, **group}
     yield Setting(restarted, outer=(*NESTEROV, 5), claim=claim, **ten)
     averaged = "Muon, H = 10, 2 bits, moving average outside"
     claim = "8.7 to 10 % fewer steps than AdamW"

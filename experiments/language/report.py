@@ -49,6 +49,9 @@ COSTS = (
     ("DiLoCo, H = 10, float32", "AdamW, one worker alone"),
     ("Muon, one worker alone", "MuLoCo, H = 10, 2 bits"),
     ("MuLoCo, H = 10, 2 bits", "Muon, H = 10, 2 bits"),
+    ("MuLoCo, H = 10, 2 bits, momentum begun anew after 5 rounds", "MuLoCo, H = 10, 2 bits"),
+    ("MuLoCo, H = 10, 2 bits, momentum begun anew after 5 rounds", "Muon, H = 10, 2 bits"),
+    ("Muon, H = 10, 2 bits, moving average outside", "Muon, H = 10, 2 bits"),
     *(
         ("Muon, H = 65, 2 bits, 5,400 steps", f"Muon, {name}, 5,400 steps")
         for name in ("H = 10, top 2 %, 2 bits", "one worker alone")
