@@ -366,7 +366,8 @@ LABEL_ADVICE = (
 
 def check_targets(output: Tensor, y: Tensor) -> None:
     """Raise ValueError for targets [n] and outputs [n, 1]: torch would compare n x n pairs."""
-    if y.shape != output.shape and y.squeeze().shape == output.squeeze().shape:
+    other = y.shape != output.shape and y.numel() == output.numel()
+    if other and y.squeeze().shape == output.squeeze().shape:
         raise ValueError(
             f"outputs {list(output.shape)} and targets {list(y.shape)} would be broadcast, so that "
             "the loss compares each output with each target. Give both one shape: "

@@ -154,8 +154,7 @@ def _learn_at_once(
     ]
     losses: list[list[Tensor]] = [[] for _ in clients]
     for now, batches in _side_by_side(plans):
-        # of the clients with a batch now: slices, and so views. What changes them below changes
-        # ``layers`` and ``ends``; with copies nothing would be learned
+        # of the clients with a batch now: views, so that what changes them below changes ``ends``
         mine = [(weight[now], bias[now]) for weight, bias in layers]
         rows = torch.stack(batches)  # [client, batch]
         with torch.no_grad():
@@ -174,7 +173,7 @@ def _learn_at_once(
                 gradient = g.mT @ h
                 bias.sub_(g.sum(1, keepdim=True), alpha=lr)
                 if h is not inputs[0]:  # with the weights before this step
-                    g = (g @ weight).masked_fill_(h <= 0, 0)
+                    g = torch.ops.aten.threshold_backward(g @ weight, h, 0)
                 weight.sub_(gradient, alpha=lr)
     return [
         _outcome_of(
