@@ -14,7 +14,7 @@ from pages import DOCS, run_page
         ("federated", 370, 7),
         ("split_extras", None, 2),
         ("one_sum", None, 1),
-        ("coming_from", 370, 6),
+        ("coming_from", 370, 7),
     ],
 )
 def test_the_page_prints_what_it_says(name, images, num_texts, capsys):
