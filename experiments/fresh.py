@@ -18,31 +18,18 @@ from math import sqrt
 from pathlib import Path
 from statistics import mean, variance
 
+from experiments import runs as bench
 from experiments.null_rows import ALONE, ONE_BIT, ONE_SUM, megabytes
 from experiments.pareto.report import SAME, ends_of, is_null, parts_of, read_kept
 from experiments.pareto.settings import BASELINE_FEDERATED, TASKS, by_name
-from experiments.runs import (
-    STORED,
-    Page,
-    Runs,
-    add,
-    chosen,
-    gain_of,
-    jobs_of,
-    mean_nbytes,
-    options,
-    read,
-    share_ci,
-    sweep,
-)
 from experiments.strangers import Setting, measured
 from experiments.tables import markdown
 from fltoolkit.metrics import t_quantile
 from fltoolkit_research import Experiment, front, points
 from fltoolkit_research.intervals import interval
 
-RESULTS, DRAWN = STORED / "fresh.jsonl", STORED / "fresh_seeds.jsonl"
-PAGE = Page("results", "<!-- begin: experiments.fresh --write -->", "<!-- end: fresh -->")
+RESULTS, DRAWN = bench.STORED / "fresh.jsonl", bench.STORED / "fresh_seeds.jsonl"
+PAGE = bench.Page("results", "<!-- begin: experiments.fresh --write -->", "<!-- end: fresh -->")
 NUM_SEEDS, README_TABLE = 5, ("mnist", "IID")
 README_ROWS = {
     ALONE: "each owner alone, nothing is sent",
@@ -72,13 +59,17 @@ def named() -> Iterator[tuple[str, str, list[str]]]:
 
 def draw(path: Path = DRAWN) -> None:
     """Draw five seeds for the names of each table that have none: one line for each table."""
-    old = {(row["data"], row["part"], name) for row in read(path).values() for name in row["names"]}
+    old = {
+        (row["data"], row["part"], name)
+        for row in bench.read(path).values()
+        for name in row["names"]
+    }
     for data, part, names in named():
         if new := [name for name in names if (data, part, name) not in old]:
-            what = {"key": f"draw {len(read(path)) + 1}", "date": date.today().isoformat()}
+            what = {"key": f"draw {len(bench.read(path)) + 1}", "date": date.today().isoformat()}
             what |= {"data": data, "part": part, "names": new}
             seeds = random.SystemRandom().sample(range(1_000, 1_000_000), NUM_SEEDS)
-            add(path, {**what, "seeds": seeds})
+            bench.add(path, {**what, "seeds": seeds})
 
 
 def seeded(data: str, part: str, name: str, seed: int) -> Experiment:
@@ -88,16 +79,16 @@ def seeded(data: str, part: str, name: str, seed: int) -> Experiment:
 
 def settings() -> Iterator[Setting]:
     """All named rows and their fresh seeds."""
-    for row in read(DRAWN).values():
+    for row in bench.read(DRAWN).values():
         for name in row["names"]:
             about = {"data": row["data"], "part": row["part"], "name": name}
             yield Setting(about, partial(seeded, *about.values()), tuple(row["seeds"]))
 
 
-def again(data: str, part: str) -> dict[str, Runs]:
+def again(data: str, part: str) -> dict[str, bench.Runs]:
     """The runs of a table's named rows, by name and seed, where all seeds were run."""
-    found: dict[str, Runs] = {}
-    for run in read(RESULTS).values():
+    found: dict[str, bench.Runs] = {}
+    for run in bench.read(RESULTS).values():
         if (run["data"], run["part"]) == (data, part):
             found.setdefault(run["name"], {})[run["seed"]] = run
     return {name: runs for name, runs in found.items() if len(runs) == NUM_SEEDS}
@@ -117,16 +108,23 @@ def apart(old: Sequence[float], fresh: Sequence[float]) -> str:
 def report() -> str:
     """A line for each named row that was measured again; the seeds; and what was not measured."""
     parts, lines, told = parts_of(read_kept()), [], []
-    for drawn in read(DRAWN).values():
+    for drawn in bench.read(DRAWN).values():
         key = drawn["data"], drawn["part"]
         ends, found, words = ends_of(parts[key]), again(*key), ", ".join(key)
         for name in drawn["names"]:
             if name in found:
                 was, now = ([100 * r["accuracy"] for r in e[name].values()] for e in (ends, found))
                 within = interval(was).low <= mean(now) <= interval(was).high
-                sent = " / ".join(megabytes(mean_nbytes(each[name])) for each in (ends, found))
-                cells = (share_ci(was), share_ci(now), "yes" if within else "no", apart(was, now))
-                paired = gain_of(found[name], found.get(BASELINE_FEDERATED, {}))
+                sent = " / ".join(
+                    megabytes(bench.mean_nbytes(each[name])) for each in (ends, found)
+                )
+                cells = (
+                    bench.share_ci(was),
+                    bench.share_ci(now),
+                    "yes" if within else "no",
+                    apart(was, now),
+                )
+                paired = bench.gain_of(found[name], found.get(BASELINE_FEDERATED, {}))
                 lines.append([words, name, *cells, paired, sent])
         words += f": seeds {', '.join(map(str, drawn['seeds']))}, drawn on {drawn['date']}"
         left = "; ".join(name for name in drawn["names"] if name not in found)
@@ -143,7 +141,7 @@ def report() -> str:
 
 def main() -> None:
     """The command line."""
-    parser = options(__doc__ or "", RESULTS)
+    parser = bench.options(__doc__ or "", RESULTS)
     parser.add_argument("--data", choices=TASKS, default="digits")
     args = parser.parse_args()
     if args.report or args.write:
@@ -151,7 +149,7 @@ def main() -> None:
         return
     draw()
     mine = [s for s in settings() if s.about["data"] == args.data]
-    sweep(measured, jobs_of(None, chosen(mine, args)), args.out)
+    bench.sweep(measured, bench.jobs_of(None, bench.chosen(mine, args)), args.out)
 
 
 if __name__ == "__main__":

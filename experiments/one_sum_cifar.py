@@ -13,22 +13,8 @@ from typing import Any
 
 from torch import nn
 
+from experiments import runs as bench
 from experiments.null_rows import megabytes
-from experiments.runs import (
-    STORED,
-    Page,
-    Result,
-    Row,
-    accuracies,
-    chosen,
-    jobs_of,
-    mean_nbytes,
-    options,
-    read,
-    rows_of,
-    seeds_and_workers,
-    sweep,
-)
 from experiments.send_data.pictures import Pictures, pictures, shares
 from experiments.send_data.settings import ORIGINAL
 from experiments.tables import markdown
@@ -38,8 +24,8 @@ from fltoolkit_research.codecs import ContextEntropy
 from fltoolkit_research.federated import one_sum
 from fltoolkit_research.models import random_filters
 
-RESULTS = STORED / "one_sum_cifar.jsonl"
-PAGE = Page(
+RESULTS = bench.STORED / "one_sum_cifar.jsonl"
+PAGE = bench.Page(
     "one_sum", "<!-- begin: printed by experiments.one_sum_cifar -->", "<!-- end: photographs -->"
 )
 NUM_OWNERS = 5
@@ -62,7 +48,7 @@ class Setting:
         return f"{self.num_filters}-{seed}"
 
 
-def run(task: None, setting: Setting, seed: int, *, all_pictures: Pictures) -> Result:
+def run(task: None, setting: Setting, seed: int, *, all_pictures: Pictures) -> bench.Result:
     """One run, as a line of the file."""
     began = perf_counter()
 
@@ -83,23 +69,29 @@ def run(task: None, setting: Setting, seed: int, *, all_pictures: Pictures) -> R
     return {"key": setting.key(task, seed), **what}
 
 
-def table(rows: list[Row]) -> str:
+def table(rows: list[bench.Row]) -> str:
     """A row for each number of features."""
-    lines = [[s.name, accuracies(runs), megabytes(mean_nbytes(runs), 2)] for s, runs in rows]
+    lines = [
+        [s.name, bench.accuracies(runs), megabytes(bench.mean_nbytes(runs), 2)] for s, runs in rows
+    ]
     return markdown("row | accuracy [%] | MB sent", lines)
 
 
 def main() -> None:
     """The command line."""
-    parser = options(__doc__ or "", RESULTS)
-    seeds_and_workers(parser)
+    parser = bench.options(__doc__ or "", RESULTS)
+    bench.seeds_and_workers(parser)
     args = parser.parse_args()
     settings = [Setting(28), Setting(57), Setting(114)]
     if args.report or args.write:
-        PAGE.tell(table(rows_of(None, settings, read(args.out))), args)
+        PAGE.tell(table(bench.rows_of(None, settings, bench.read(args.out))), args)
         return
     loaded = pictures(ORIGINAL, args.workers)
-    sweep(partial(run, all_pictures=loaded), jobs_of(None, chosen(settings, args)), args.out)
+    bench.sweep(
+        partial(run, all_pictures=loaded),
+        bench.jobs_of(None, bench.chosen(settings, args)),
+        args.out,
+    )
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from math import hypot
 from statistics import mean
 
 from experiments import fresh
+from experiments import runs as bench
 from experiments.async_states import __main__ as silence
 from experiments.async_states import report as silence_report
 from experiments.async_states import settings as silence_settings
@@ -29,22 +30,10 @@ from experiments.leakage.report import rows_of as leakage_rows_of
 from experiments.null_rows import ALONE, ONE_BIT, data_nbytes, megabytes
 from experiments.null_rows import times as times_cell
 from experiments.pareto import report as pareto_report
-from experiments.runs import (
-    DOCS,
-    Runs,
-    accuracies,
-    differences,
-    factor_of,
-    mean_nbytes,
-    nats_above,
-    read,
-    rows_of,
-    write_between,
-)
 from experiments.tables import markdown
 from fltoolkit_research.intervals import interval, mean_ci
 
-README = DOCS.parent / "README.md"
+README = bench.DOCS.parent / "README.md"
 BEGIN, END = "<!-- begin: printed by experiments.readme --write -->", "<!-- end: printed -->"
 LONGER = "Muon, H = 10, 2 bits, 1,800 steps"
 LONGEST = "Muon, H = 65, 2 bits, 5,400 steps"
@@ -66,15 +55,15 @@ def short(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{float(f'{value:.2g}'):g}"
 
 
-def times(runs: Runs, data: float) -> str:
+def times(runs: bench.Runs, data: float) -> str:
     """Times the data, of the mean of the seeds."""
-    return short(mean_nbytes(runs) / data)
+    return short(bench.mean_nbytes(runs) / data)
 
 
 def first_screen() -> Iterator[str]:
     """What the data take, and what they bring."""
     one_bit = pareto_report.null_runs("mnist")[ONE_BIT]
-    megabytes = f"{mean_nbytes(one_bit) / 1e6:.1f} MB"
+    megabytes = f"{bench.mean_nbytes(one_bit) / 1e6:.1f} MB"
     yield f"{data_nbytes('mnist') / 1e6:.1f} MB without loss and {megabytes} in one bit per pixel"
     right = 100 * mean(run["accuracy"] for run in one_bit.values())
     yield f"from these {megabytes} one party learns {right:.1f} %"
@@ -86,7 +75,7 @@ def reconstructed() -> Iterator[str]:
         ("digits", "of the images' variance ", "on 8 x 8 digits"),
         ("mnist", "", "on MNIST"),
     ):
-        rows = leakage_rows_of(leakage.TASKS[data], read(LEAKS))
+        rows = leakage_rows_of(leakage.TASKS[data], bench.read(LEAKS))
         found = {s.name: runs for s, runs in rows if s.part in (leakage.UP, leakage.PRIOR)}
         few, mean_image, nearest = (
             f"{mean(100 * run['explained_variance'] for run in found[name].values()):.0f} %"
@@ -94,67 +83,68 @@ def reconstructed() -> Iterator[str]:
         )
         yield f"{few} {of}{words}"
         yield f"{mean_image} and {nearest} {words}"
-        change = differences(found["8 bits"], found["float32"], "explained_variance")
+        change = bench.differences(found["8 bits"], found["float32"], "explained_variance")
         yield f"{mean_ci(change, '+.2f')} points {words}"
 
 
 def split_images() -> Iterator[str]:
     """Split learning with few bits and a byte budget."""
     task = silence_settings.Task()
-    rows = rows_of(task, silence_settings.settings(task), read(silence.RESULTS))
+    rows = bench.rows_of(task, silence_settings.settings(task), bench.read(silence.RESULTS))
     runs = {setting.name: runs for setting, runs in rows}["few bits, BudgetGate, 1/105"]
     vanilla = silence_report.baseline(rows)
     vanilla = {seed: run for seed, run in vanilla.items() if seed in runs}
-    points = mean_ci(differences(runs, vanilla), "+.2f")
-    factor = f"{factor_of(runs, vanilla):.0f} times fewer bytes at {points} points"
+    points = mean_ci(bench.differences(runs, vanilla), "+.2f")
+    factor = f"{bench.factor_of(runs, vanilla):.0f} times fewer bytes at {points} points"
     yield f"{factor}, {times(runs, data_nbytes('mnist'))} times the data"
 
 
 def averaged_images() -> Iterator[str]:
     """Federated averaging in 3 bits."""
     task = averaging_settings.Task()
-    rows = rows_of(task, averaging_settings.settings(), read(averaging.RESULTS))
+    rows = bench.rows_of(task, averaging_settings.settings(), bench.read(averaging.RESULTS))
     for part, way in (("IID", ", both directions counted,"), ("two shards per client", "")):
         mine = {setting.name: runs for setting, runs in rows if setting.part == part}
         reference = mine[averaging_settings.FLOAT32]
         runs = mine["3 bits + EF up, differences in 3 bits down"]
-        points = mean_ci(differences(runs, reference), "+.2f")
-        factor = f"{factor_of(runs, reference):.0f} times fewer bytes{way} at {points} points"
+        points = mean_ci(bench.differences(runs, reference), "+.2f")
+        factor = f"{bench.factor_of(runs, reference):.0f} times fewer bytes{way} at {points} points"
         yield f"{factor}, {times(runs, data_nbytes('mnist'))} times the data"
 
 
 def language() -> Iterator[str]:
     """Four workers, one text."""
     task = LanguageTask()
-    rows = rows_of(task, data_parallel.settings(task), read(LANGUAGE))
+    rows = bench.rows_of(task, data_parallel.settings(task), bench.read(LANGUAGE))
     found = {setting.name: (setting, runs) for setting, runs in rows}
     for name, way in ((LONGER, " fewer bytes, both directions counted,"), (LONGEST, ",")):
         setting, runs = found[name]
         adamw, own = language_report.references(setting, rows)
-        above = mean_ci(nats_above(runs, own), ".3f")
-        yield f"{factor_of(runs, adamw):,.0f} times{way} {above} nats above the same optimizer"
+        above = mean_ci(bench.nats_above(runs, own), ".3f")
+        factor = bench.factor_of(runs, adamw)
+        yield f"{factor:,.0f} times{way} {above} nats above the same optimizer"
         factor = float(language_report.times_the_data(runs).replace(",", ""))
         yield f"{short(factor)} times the data"
         if name == LONGER:
-            yield f"{mean_ci(nats_above(adamw, runs), '.3f')} below AdamW"
+            yield f"{mean_ci(bench.nats_above(adamw, runs), '.3f')} below AdamW"
         else:
-            yield f"{mean_ci(nats_above(runs, adamw), '+.3f')} nats from AdamW"
+            yield f"{mean_ci(bench.nats_above(runs, adamw), '+.3f')} nats from AdamW"
             half = found[language_report.HALF_RATE][1]
-            yield f"{mean_ci(nats_above(runs, half), '+.3f')} from AdamW at half its rate"
+            yield f"{mean_ci(bench.nats_above(runs, half), '+.3f')} from AdamW at half its rate"
 
 
 def cut_text() -> Iterator[str]:
     """A transformer in two parts; the data are the windows that it learns from."""
-    stored = read(LANGUAGE.with_name("language_split.jsonl"))
+    stored = bench.read(LANGUAGE.with_name("language_split.jsonl"))
     for title, name in (("tune", split.TUNED), ("scratch", split.FRESH)):
         task = split.TASKS[title]
-        found = {s.name: runs for s, runs in rows_of(task, split.settings(task), stored)}
+        found = {s.name: runs for s, runs in bench.rows_of(task, split.settings(task), stored)}
         runs, reference = found[name], found["float32"]
-        nats = mean_ci(nats_above(runs, reference), "+.3f")
+        nats = mean_ci(bench.nats_above(runs, reference), "+.3f")
         data = mean(null_results.data_nbytes("split", title).values())
-        size = f"{mean_nbytes(runs) / 1e6:.1f} MB, {times(runs, data)} times the data"
-        yield f"{factor_of(runs, reference):.1f} times at {nats} nats ({size})"
-        coded = mean_ci(differences(runs, reference, "nats_coded", 1.0), "+.3f")
+        size = f"{bench.mean_nbytes(runs) / 1e6:.1f} MB, {times(runs, data)} times the data"
+        yield f"{bench.factor_of(runs, reference):.1f} times at {nats} nats ({size})"
+        coded = mean_ci(bench.differences(runs, reference, "nats_coded", 1.0), "+.3f")
         yield f"{coded} if the cut is coded in use, too"
 
 
@@ -177,10 +167,11 @@ def one_axis() -> Iterator[str]:
         (cache, pareto_report.BASELINE_SPLIT),
     ):
         (right, size, factor), (_, whole, most) = words(name), words(baseline)
-        gain = mean_ci(differences(found[name], found[baseline]), "+.2f")
+        gain = mean_ci(bench.differences(found[name], found[baseline]), "+.2f")
         times_words = f"{factor} times the data; {gain} points from float32"
         yield f"{right} for {size} ({times_words}, which sends {whole}, {most} times the data)"
-    yield f"{mean_ci(differences(found[few], found[cache]), '+.2f')} points from split to federated"
+    gain = mean_ci(bench.differences(found[few], found[cache]), "+.2f")
+    yield f"{gain} points from split to federated"
     yield f"{words(ALONE)[0]} for nothing"
     up = (mean(run["nbytes_up"] for run in found[name].values()) for name in (float32, stc))
     yield f"An uplink {next(up) / next(up):.0f} times smaller"
@@ -192,15 +183,20 @@ def table() -> str:
     found = pareto_report.ends_of(pareto_report.parts_of(pareto_report.read_kept())[README_TABLE])
     again, lines = fresh.again(*README_TABLE), []
     for name, words in README_ROWS.items():
-        sent = mean_nbytes(found[name])
-        new = accuracies(again[name]) if name in again else ""
-        cells = (accuracies(found[name]), new, megabytes(sent), times_cell(sent, README_TABLE[0]))
+        sent = bench.mean_nbytes(found[name])
+        new = bench.accuracies(again[name]) if name in again else ""
+        cells = (
+            bench.accuracies(found[name]),
+            new,
+            megabytes(sent),
+            times_cell(sent, README_TABLE[0]),
+        )
         lines.append([words, *cells])
     rows = markdown("what | accuracy [%] | on fresh seeds [%] | MB sent | times the data", lines)
     return rows + "\n\n" + with_test_draw((found[name] for name in README_ROWS), 10_000)
 
 
-def with_test_draw(rows: Iterable[Runs], num_images: int) -> str:
+def with_test_draw(rows: Iterable[bench.Runs], num_images: int) -> str:
     """How wide intervals are that cover seeds and, as a binomial, the draw of the test images."""
     halves = []
     for runs in rows:
@@ -216,7 +212,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--write", action="store_true", help="put the table into README")
     if parser.parse_args().write:
-        write_between(README, BEGIN, END, table())
+        bench.write_between(README, BEGIN, END, table())
         return
     print(table(), *phrases(), sep="\n")
 

@@ -19,31 +19,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from experiments import runs as bench
 from experiments.null_rows import ALONE, SEND, megabytes, times
 from experiments.pareto.settings import SOLVED, by_name
-from experiments.runs import (
-    STORED,
-    Page,
-    Result,
-    Runs,
-    accuracies,
-    chosen,
-    gain_of,
-    jobs_of,
-    mean_nbytes,
-    options,
-    read,
-    rows_of,
-    seeds_and_workers,
-    sweep,
-)
 from experiments.tables import markdown
 from fltoolkit.data.datasets import DIGITS, WRITERS_END, Samples, load, standardize
 from fltoolkit.data.partitions import generator
 from fltoolkit_research import Experiment, run
 
-RESULTS = STORED / "strangers.jsonl"
-PAGE = Page(
+RESULTS = bench.STORED / "strangers.jsonl"
+PAGE = bench.Page(
     "one_sum", "<!-- begin: printed by experiments.strangers -->", "<!-- end: strangers -->"
 )
 DRAWS = tuple(range(10))
@@ -96,25 +81,25 @@ def settings() -> Iterator[Setting]:
             yield Setting({"name": name, "unseen": unseen}, partial(drawn, name, unseen))
 
 
-def measured(task: None, setting: Setting, seed: int) -> Result:
+def measured(task: None, setting: Setting, seed: int) -> bench.Result:
     """One run, as a line of the file."""
     began, last = perf_counter(), run(setting.of(seed))[-1]
     what = {**setting.about, "seed": seed} | {name: last[name] for name in ("accuracy", "nbytes")}
     return {"key": setting.key(task, seed), **what, "seconds": round(perf_counter() - began, 1)}
 
 
-def table(rows: Iterable[tuple[Setting, Runs]]) -> str:
+def table(rows: Iterable[tuple[Setting, bench.Runs]]) -> str:
     """A row for each method, the best on strangers first."""
-    both: dict[str, dict[bool, Runs]] = {}
+    both: dict[str, dict[bool, bench.Runs]] = {}
     for setting, runs in rows:
         both.setdefault(setting.name, {})[setting.about["unseen"]] = runs
     ranked = sorted(both, key=lambda name: -mean(r["accuracy"] for r in both[name][True].values()))
     first, lines = both[ROWS[0]][True], []
     for name in ranked:
-        tests, sent = both[name], mean_nbytes(both[name][True])
-        behind = "" if name == ROWS[0] else gain_of(tests[True], first)
-        less = gain_of(tests[True], tests[False])
-        words = (accuracies(tests[True]), behind, accuracies(tests[False]), less)
+        tests, sent = both[name], bench.mean_nbytes(both[name][True])
+        behind = "" if name == ROWS[0] else bench.gain_of(tests[True], first)
+        less = bench.gain_of(tests[True], tests[False])
+        words = (bench.accuracies(tests[True]), behind, bench.accuracies(tests[False]), less)
         lines.append([name, *words, megabytes(sent, 2), times(sent, "digits")])
     return markdown(
         "row | strangers [%] | minus the first row of one sum [points] | acquaintances [%] | "
@@ -125,14 +110,16 @@ def table(rows: Iterable[tuple[Setting, Runs]]) -> str:
 
 def main() -> None:
     """The command line."""
-    parser = options(__doc__ or "", RESULTS)
-    seeds_and_workers(parser)
+    parser = bench.options(__doc__ or "", RESULTS)
+    bench.seeds_and_workers(parser)
     args = parser.parse_args()
     every = list(settings())
     if args.report or args.write:
-        PAGE.tell(table(rows_of(None, every, read(args.out))), args)
+        PAGE.tell(table(bench.rows_of(None, every, bench.read(args.out))), args)
         return
-    sweep(measured, jobs_of(None, chosen(every, args)), args.out, workers=args.workers)
+    bench.sweep(
+        measured, bench.jobs_of(None, bench.chosen(every, args)), args.out, workers=args.workers
+    )
 
 
 if __name__ == "__main__":

@@ -19,27 +19,12 @@ from statistics import mean
 
 import torch
 
+from experiments import runs as bench
 from experiments.language import data_parallel as workers
 from experiments.language.command import page_of
 from experiments.language.data_parallel import NESTEROV, SPARSELY, TWO_BITS, Setting, trained
 from experiments.language.null_results import three_digits
 from experiments.language.task import Task, text_of
-from experiments.runs import (
-    STORED,
-    Result,
-    Row,
-    Runs,
-    chosen,
-    fill,
-    gain_of,
-    jobs_of,
-    mean_nbytes,
-    nats_above,
-    options,
-    read,
-    rows_of,
-    sweep,
-)
 from experiments.tables import markdown
 from fltoolkit import Channel
 from fltoolkit_research.federated import AllGather
@@ -47,7 +32,7 @@ from fltoolkit_research.intervals import mean_ci
 from fltoolkit_research.pooled import lossless
 
 TRIAL_SEED = 9
-RESULTS = STORED / "language_tuned.jsonl"
+RESULTS = bench.STORED / "language_tuned.jsonl"
 REFERENCE, MUON = "AdamW, every step, float32", "Muon, every step, float32"
 ALONE, ADAMW_ALONE = "Muon, one worker alone", "AdamW, one worker alone"
 DILOCO, SPARSELOCO = "DiLoCo, H = 10, float32", "SparseLoCo, H = 10, top 2 %, 2 bits"
@@ -182,7 +167,7 @@ def trials(study: Study) -> list[Setting]:
     ]
 
 
-def best(study: Study, stored: Mapping[str, Result]) -> list[Setting]:
+def best(study: Study, stored: Mapping[str, bench.Result]) -> list[Setting]:
     """Every method with the rate whose trial did best on the validation half, if all were run."""
     settings = []
     for method in study.methods:
@@ -194,7 +179,7 @@ def best(study: Study, stored: Mapping[str, Result]) -> list[Setting]:
     return settings
 
 
-def run(task: Task, setting: Setting, seed: int, device: str = "cpu") -> Result:
+def run(task: Task, setting: Setting, seed: int, device: str = "cpu") -> bench.Result:
     """Train once; ``nats_validation`` and ``nats`` are of the halves of the held-out text.
 
     One worker with all of the text takes batches as large as those of all workers together.
@@ -211,7 +196,7 @@ def run(task: Task, setting: Setting, seed: int, device: str = "cpu") -> Result:
     return {**result, "device": where, "torch": torch.__version__}
 
 
-def sizes(task: Task) -> Result:
+def sizes(task: Task) -> bench.Result:
     """Bytes of the training text without loss, and what sending it to one worker takes.
 
     Each worker but the first sends its own part of the text, in one message.
@@ -228,15 +213,15 @@ def sizes(task: Task) -> Result:
 # --------------------------------------------------------------------------------------- the tables
 
 
-def summary(result: Result) -> str:
+def summary(result: bench.Result) -> str:
     """Nats and bytes in one line."""
     return f"lr {result['lr']:g} {result['nats']:.3f} nats {result['nbytes'] / 1e6:10.2f} MB"
 
 
-def report(name: str, stored: Mapping[str, Result]) -> str:
+def report(name: str, stored: Mapping[str, bench.Result]) -> str:
     """The tables of a study."""
     study = STUDIES[name]
-    found = rows_of(study.task, best(study, stored), stored)
+    found = bench.rows_of(study.task, best(study, stored), stored)
     if not found:
         return "no runs yet"
     runs = {setting.name: runs for setting, runs in found}
@@ -246,7 +231,7 @@ def report(name: str, stored: Mapping[str, Result]) -> str:
     )
 
 
-def _table(task: Task, found: Sequence[Row], size: Result) -> tuple[str, str]:
+def _table(task: Task, found: Sequence[bench.Row], size: bench.Result) -> tuple[str, str]:
     """What was run, and a row for each method."""
     every_step = {setting.name: runs for setting, runs in found}
     *_, last = found[0][1].values()
@@ -260,7 +245,9 @@ def _table(task: Task, found: Sequence[Row], size: Result) -> tuple[str, str]:
     rows = []
     for setting, runs in found:
         own = every_step.get(f"{setting.optimizer}, every step, float32", {})
-        gains = (gain_of(runs, each, "+.3f", "nats", 1) for each in (every_step[REFERENCE], own))
+        gains = (
+            bench.gain_of(runs, each, "+.3f", "nats", 1) for each in (every_step[REFERENCE], own)
+        )
         nats = mean_ci([result["nats"] for result in runs.values()], ".3f")
         sent = _sent(setting, runs, every_step[REFERENCE], size)
         rows.append([setting.name, f"{setting.rate:g}", len(runs), nats, *gains, *sent])
@@ -272,32 +259,34 @@ def _table(task: Task, found: Sequence[Row], size: Result) -> tuple[str, str]:
     )
 
 
-def _sent(setting: Setting, runs: Runs, reference: Runs, size: Result) -> tuple[str, ...]:
+def _sent(
+    setting: Setting, runs: bench.Runs, reference: bench.Runs, size: bench.Result
+) -> tuple[str, ...]:
     """Megabytes, and how many times fewer than the reference and more than the text."""
     up, down = (
         mean(result[key] for result in runs.values()) for key in ("nbytes_up", "nbytes_down")
     )
-    sent = mean_nbytes(runs)
+    sent = bench.mean_nbytes(runs)
     if setting.whole_text:
         sent, up, down = size["nbytes"], size["nbytes"], 0
     ways = " / ".join(f"{each / 1e6:,.1f}" for each in (up, down, max(sent - up - down, 0.0)))
-    fewer = f"{mean_nbytes(reference) / sent:,.1f}" if sent else ""
+    fewer = f"{bench.mean_nbytes(reference) / sent:,.1f}" if sent else ""
     times = three_digits(sent / size["nbytes_text"]) if sent else "nothing is sent"
     return f"{sent / 1e6:,.1f}", ways, fewer, times
 
 
-def _pairs(study: Study, runs: Mapping[str, Runs]) -> str:
+def _pairs(study: Study, runs: Mapping[str, bench.Runs]) -> str:
     """Rows that the page compares, paired by seed."""
     found = []
     for this, other in study.pairs:
-        if gains := nats_above(runs.get(this, {}), runs.get(other, {})):
+        if gains := bench.nats_above(runs.get(this, {}), runs.get(other, {})):
             found.append([this, other, len(gains), mean_ci(gains, "+.3f")])
     return markdown("this | in place of this | seeds in common | difference [nats]", found)
 
 
 def main() -> None:
     """The command line."""
-    parser = options(__doc__, RESULTS)
+    parser = bench.options(__doc__, RESULTS)
     parser.add_argument("--study", choices=STUDIES, help="only this one")
     parser.add_argument("--choose", action="store_true", help="the runs that choose learning rates")
     parser.add_argument("--seeds", type=int, nargs="+", help="instead of the rows' own")
@@ -306,14 +295,18 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     for name in [args.study] if args.study else STUDIES:
-        study, stored = STUDIES[name], read(args.out)
+        study, stored = STUDIES[name], bench.read(args.out)
         if args.report or args.write:
             page_of(f"tuned --study {name}").tell(report(name, stored), args)
             continue
-        fill({f"text of {name}": partial(sizes, study.task)}, args.out)
+        bench.fill({f"text of {name}": partial(sizes, study.task)}, args.out)
         settings = trials(study) if args.choose else best(study, stored)
-        jobs = jobs_of(trial_task(study) if args.choose else study.task, chosen(settings, args))
-        sweep(partial(run, device=args.device), jobs, args.out, workers=args.jobs, summary=summary)
+        jobs = bench.jobs_of(
+            trial_task(study) if args.choose else study.task, bench.chosen(settings, args)
+        )
+        bench.sweep(
+            partial(run, device=args.device), jobs, args.out, workers=args.jobs, summary=summary
+        )
 
 
 if __name__ == "__main__":

@@ -13,18 +13,7 @@ from experiments.runs import Result
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, forward, load, splitnn_mlp
 from fltoolkit.data import Samples
 from fltoolkit.split import train_split
-from fltoolkit_research.leakage import (
-    Listener,
-    NoPeek,
-    auc,
-    corrected_distance_correlation,
-    direction_aucs,
-    distance_correlation,
-    explained_variance,
-    norm_aucs,
-    overhear,
-    train_decoder,
-)
+from fltoolkit_research import leakage
 
 
 @lru_cache(maxsize=1)
@@ -59,11 +48,13 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
     num_classes = 2 if setting.binary else data.num_classes
     model = splitnn_mlp(data.x_train.shape[1], num_classes, seed=seed)
     bottom, top = model[:4], model[4:]
-    alice = NoPeek("alice", bottom, SGD(bottom.parameters(), lr=task.lr), weight=setting.nopeek)
+    alice = leakage.NoPeek(
+        "alice", bottom, SGD(bottom.parameters(), lr=task.lr), weight=setting.nopeek
+    )
     bob = Party("bob", top, SGD(top.parameters(), lr=task.lr), nn.NLLLoss())
 
     batches = Batches(data.x_train[own], labels, task.batch_size, seed=seed)
-    channel = Listener(setting.codecs, kinds=["gradients"])
+    channel = leakage.Listener(setting.codecs, kinds=["gradients"])
     by_epoch = []
     for epoch in range(task.epochs):
         seen = list(batches.epoch(epoch))
@@ -79,28 +70,28 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
 
     x, victims = data.x_train[auxiliary], data.x_test[: task.num_victims]
     attack = Channel(setting.codecs)
-    heard, held_out = overhear(alice, x, attack), overhear(alice, victims, attack)
-    decoder = train_decoder(heard.h, x, seed=seed, max_epochs=task.attack_epochs)
+    heard, held_out = leakage.overhear(alice, x, attack), leakage.overhear(alice, victims, attack)
+    decoder = leakage.train_decoder(heard.h, x, seed=seed, max_epochs=task.attack_epochs)
     guess = decoder(held_out.h)
     positions = None
     if not bool(held_out.mask.all()):
-        only = train_decoder(heard.mask, x, seed=seed, max_epochs=task.attack_epochs)
-        positions = explained_variance(only(held_out.mask), victims, only.mean_input)
+        only = leakage.train_decoder(heard.mask, x, seed=seed, max_epochs=task.attack_epochs)
+        positions = leakage.explained_variance(only(held_out.mask), victims, only.mean_input)
     result = {
         **about,
         **evaluate([alice, bob], data.x_test, test_labels, through=setting.in_use or setting.up),
         "nbytes_up": channel.nbytes(kind="activations") / sent,
         "nbytes_down": channel.nbytes(kind="gradients") / sent,
-        "dcor": distance_correlation(held_out.h, victims),
-        "corrected_dcor": corrected_distance_correlation(held_out.h, victims),
-        "explained_variance": explained_variance(guess, victims, decoder.mean_input),
+        "dcor": leakage.distance_correlation(held_out.h, victims),
+        "corrected_dcor": leakage.corrected_distance_correlation(held_out.h, victims),
+        "explained_variance": leakage.explained_variance(guess, victims, decoder.mean_input),
         "positions": positions,
         "norm_auc": [round(norm, 4) for norm, _ in by_epoch],
         "direction_auc": [round(direction, 4) for _, direction in by_epoch],
     }
     if setting.binary:
         scores = forward([alice, bob], data.x_test, through=setting.up)
-        result["task_auc"] = auc(scores[:, 1], test_labels == 1)
+        result["task_auc"] = leakage.auc(scores[:, 1], test_labels == 1)
     if seed == 0 and not setting.binary:
         shown = torch.tensor([int((data.y_test == digit).nonzero()[0]) for digit in range(10)])
         result["shown"] = _picture(guess[shown], victims)
@@ -115,14 +106,14 @@ def prior(x: Tensor, y: Tensor, victims: Tensor, labels: Tensor) -> dict[str, fl
     """
     means = torch.stack([x[y == label].mean(0) for label in range(int(y.max()) + 1)])
     guesses = {CLASS_MEAN: means[labels], NEAREST: x[torch.cdist(victims, x).argmin(1)]}
-    return {name: explained_variance(g, victims, x.mean(0)) for name, g in guesses.items()}
+    return {name: leakage.explained_variance(g, victims, x.mean(0)) for name, g in guesses.items()}
 
 
 def _since(start: float) -> float:
     return round(time.perf_counter() - start, 1)
 
 
-def _label_aucs(channel: Listener, y: Tensor, binary: bool) -> tuple[float, float]:
+def _label_aucs(channel: leakage.Listener, y: Tensor, binary: bool) -> tuple[float, float]:
     """How well length and direction of the gradients heard since last time give labels away.
 
     In the binary task that of the rare class; else the mean over classes, the lengths' either way
@@ -130,7 +121,7 @@ def _label_aucs(channel: Listener, y: Tensor, binary: bool) -> tuple[float, floa
     """
     g = torch.cat([heard.tree["g"] * len(heard.tree["g"]) for heard in channel.heard])
     channel.heard.clear()
-    norms, directions = norm_aucs(g, y), direction_aucs(g, y)
+    norms, directions = leakage.norm_aucs(g, y), leakage.direction_aucs(g, y)
     if binary:
         return norms[1], directions[1]
     return mean(max(a, 1 - a) for a in norms.values()), mean(directions.values())

@@ -14,17 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from experiments import null_rows
 from experiments.newer.setting import Group, Setting, product
-from experiments.null_rows import (
-    ALONE,
-    COMMONEST,
-    MODEL_BACK,
-    ONE_BIT,
-    SEND,
-    UNTRAINED,
-    bits,
-    sent_in,
-)
 from experiments.replications.drift import scaffold
 from experiments.replications.personal import AtHome, ditto, fedper, own_weights
 from experiments.runs import Result
@@ -46,9 +37,9 @@ GRIDS = {
     "SCAFFOLD": product(lr=RATES),
     "FedPer, last layer at home": product(lr=RATES),
     "Ditto": product(lr=(0.1, 0.2, 0.4), pull=(0.1, 1.0)),
-    ALONE: product(lr=RATES),
-    SEND: product(lr=RATES),
-    ONE_BIT: product(lr=RATES),
+    null_rows.ALONE: product(lr=RATES),
+    null_rows.SEND: product(lr=RATES),
+    null_rows.ONE_BIT: product(lr=RATES),
 }
 
 
@@ -77,17 +68,28 @@ def run(setting: Setting, seed: int) -> Result:
     parts = partition_shards(data.y_train, OWNERS, shards_per_client=2, seed=seed)
     owners = {f"owner_{k}": (data.x_train[p], data.y_train[p]) for k, p in enumerate(parts)}
     model, channel, at_home = network(seed), Channel(), AtHome()
-    if setting.name in (SEND, ONE_BIT):
-        channel = Channel({**(sent_in() if setting.name == SEND else bits(1)), **MODEL_BACK})
+    if setting.name in (null_rows.SEND, null_rows.ONE_BIT):
+        channel = Channel(
+            {
+                **(null_rows.sent_in() if setting.name == null_rows.SEND else null_rows.bits(1)),
+                **null_rows.MODEL_BACK,
+            }
+        )
     for _ in records(setting, model, owners, channel, at_home, seed):
         pass
     own = {k: own_weights(model, at_home, k) for k in owners}
-    if setting.name == COMMONEST:
+    if setting.name == null_rows.COMMONEST:
         accuracies = [float(torch.bincount(y).max() / len(y)) for _, y in owners.values()]
     else:
         accuracies = [accuracy(model, own[k], data, y) for k, (_, y) in owners.items()]
     shared = right(model, data).mean().item()
-    one_for_all = setting.name in ("FedAvg", "SCAFFOLD", SEND, ONE_BIT, UNTRAINED)
+    one_for_all = setting.name in (
+        "FedAvg",
+        "SCAFFOLD",
+        null_rows.SEND,
+        null_rows.ONE_BIT,
+        null_rows.UNTRAINED,
+    )
     return {
         "own": mean(accuracies),
         "worst": mean(sorted(accuracies)[: len(accuracies) // 10]),
@@ -106,17 +108,17 @@ def records(
 ) -> Iterator[Record]:
     """The training of one row."""
     o, name = dict(setting.options), setting.name
-    if name in (UNTRAINED, COMMONEST):
+    if name in (null_rows.UNTRAINED, null_rows.COMMONEST):
         return
     lr = o.pop("lr")
     local = Local(BATCH, lr=lr, steps=STEPS)
-    if name in (SEND, ONE_BIT):
+    if name in (null_rows.SEND, null_rows.ONE_BIT):
         receiver = Party("receiver", model, SGD(model.parameters(), lr=lr), nn.NLLLoss())
         steps = STEPS * COHORT  # as many as all owners of a cohort take in a round
         how: dict[str, Any] = {"batch_size": BATCH, "steps_per_round": steps, "send_back": True}
         yield from pool(owners, receiver, channel, rounds=ROUNDS, seed=seed, **how)
         return
-    if name == ALONE:  # each takes as many steps as among others
+    if name == null_rows.ALONE:  # each takes as many steps as among others
         yield from alone(model, owners, local, at_home, seed, ROUNDS * COHORT // OWNERS)
         return
     protocols: dict[str, Callable[..., Iterator[Record]]] = {
@@ -169,6 +171,6 @@ OWNERS_DIFFER = Group(
     },
     "FedAvg",
     GRIDS,
-    (UNTRAINED, COMMONEST),
+    (null_rows.UNTRAINED, null_rows.COMMONEST),
     run,
 )

@@ -14,18 +14,9 @@ from typing import Any
 
 from torch import nn
 
+from experiments import null_rows
 from experiments.newer.owners import alone, data_of, network, right
 from experiments.newer.setting import Group, Setting, product
-from experiments.null_rows import (
-    ALONE,
-    COMMONEST,
-    MODEL_BACK,
-    ONE_BIT,
-    SEND,
-    UNTRAINED,
-    bits,
-    sent_in,
-)
 from experiments.replications.adapters import fedex_lora
 from experiments.replications.personal import AtHome, own_weights
 from experiments.replications.zeroth_order import Directions, decomfl, fedkseed
@@ -62,9 +53,9 @@ GRIDS = {
     TEN: product(lr=LARGE),
     EVOLUTION: product(lr=LARGE),
     SEEDS_1024: product(lr=SMALL),
-    ALONE: product(lr=RATES),
-    SEND: product(lr=RATES),
-    ONE_BIT: product(lr=RATES),
+    null_rows.ALONE: product(lr=RATES),
+    null_rows.SEND: product(lr=RATES),
+    null_rows.ONE_BIT: product(lr=RATES),
 }
 
 
@@ -96,17 +87,20 @@ def run(
     model: nn.Module = network(seed)
     if name in (FACTORS, EXACT):
         model = lora(learned(), 2, seed=0)
-    elif setting.group == "tuned" and name != UNTRAINED:
+    elif setting.group == "tuned" and name != null_rows.UNTRAINED:
         model = full(learned())
     codecs: dict[str, Codec] = {**(more or {})}
-    if name in (SEND, ONE_BIT):
-        codecs = {**(sent_in() if name == SEND else bits(1)), **MODEL_BACK}
+    if name in (null_rows.SEND, null_rows.ONE_BIT):
+        codecs = {
+            **(null_rows.sent_in() if name == null_rows.SEND else null_rows.bits(1)),
+            **null_rows.MODEL_BACK,
+        }
     channel = Channel(codecs)
     for _ in (train or records)(setting, model, owners, channel, at_home, seed):
         pass
-    if name == COMMONEST:
+    if name == null_rows.COMMONEST:
         found = float((data.y_test == data.y_train.bincount().argmax()).float().mean())
-    elif name == ALONE:
+    elif name == null_rows.ALONE:
         each = []
         for owner in owners:
             model.load_state_dict(own_weights(model, at_home, owner))
@@ -114,7 +108,7 @@ def run(
         found = mean(each)
     else:
         found = right(model, data).mean().item()
-    return {"accuracy": found, "nbytes": 0 if name == ALONE else channel.nbytes()}
+    return {"accuracy": found, "nbytes": 0 if name == null_rows.ALONE else channel.nbytes()}
 
 
 def records(
@@ -127,17 +121,17 @@ def records(
 ) -> Iterator[Record]:
     """The training of one row."""
     name = setting.name
-    if name in (UNTRAINED, COMMONEST, BEFORE):
+    if name in (null_rows.UNTRAINED, null_rows.COMMONEST, BEFORE):
         return
     lr = setting.options["lr"]
     how: dict[str, Any] = {"cohort": OWNERS, "seed": seed}
     local = Local(BATCH, lr=lr, steps=STEPS)
-    if name in (SEND, ONE_BIT):
+    if name in (null_rows.SEND, null_rows.ONE_BIT):
         receiver = Party("receiver", model, SGD(model.parameters(), lr=lr), nn.NLLLoss())
         steps = STEPS * OWNERS
         more: dict[str, Any] = {"batch_size": BATCH, "steps_per_round": steps, "send_back": True}
         yield from pool(owners, receiver, channel, rounds=ROUNDS, seed=seed, **more)
-    elif name == ALONE:
+    elif name == null_rows.ALONE:
         yield from alone(model, owners, local, at_home, seed, ROUNDS)
     elif name in ZEROTH:
         protocol, steps = ZEROTH[name]
@@ -156,7 +150,7 @@ FROM_SCRATCH = Group(
     {"accuracy": "accuracy [%]"},
     "FedAvg",
     GRIDS,
-    (UNTRAINED, COMMONEST),
+    (null_rows.UNTRAINED, null_rows.COMMONEST),
     run,
 )
 
@@ -169,5 +163,5 @@ FINE_TUNED = replace(
         **dict.fromkeys((FACTORS, EXACT), product(lr=(0.01, 0.02, 0.05, 0.1, 0.2, 0.4))),
         **GRIDS,
     },
-    fixed=(BEFORE, UNTRAINED, COMMONEST),
+    fixed=(BEFORE, null_rows.UNTRAINED, null_rows.COMMONEST),
 )

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from statistics import mean, median
 
+from experiments import runs as bench
 from experiments.audit.published_tables import published_tables
 from experiments.null_rows import ALONE, ONE_BIT, SEND, WORST, megabytes, missing, times
 from experiments.pareto.settings import (
@@ -25,17 +26,6 @@ from experiments.pareto.settings import (
     task_of,
 )
 from experiments.replications import dgc, distill, jpeg, shrink
-from experiments.runs import (
-    DOCS,
-    STORED,
-    Runs,
-    differences,
-    gain_of,
-    gain_words,
-    mean_nbytes,
-    share_ci,
-    write_between,
-)
 from experiments.tables import markdown
 from fltoolkit import Channel, plots, splitnn_mlp
 from fltoolkit.history import History
@@ -53,8 +43,8 @@ from fltoolkit_research import (
 from fltoolkit_research import plots as research_plots
 from fltoolkit_research.intervals import holm
 
-PAGE, FIGURE = DOCS / "results.md", DOCS / "images" / "pareto.png"
-KEPT = STORED / "pareto.jsonl"
+PAGE, FIGURE = bench.DOCS / "results.md", bench.DOCS / "images" / "pareto.png"
+KEPT = bench.STORED / "pareto.jsonl"
 BEGIN, END = "<!-- begin: printed by experiments.pareto --report -->", "<!-- end: printed -->"
 TARGETS = {"digits": 0.9, "mnist": 0.96}
 REFERENCES = {BASELINE_FEDERATED, BASELINE_SPLIT, "SplitFed, Float8", SEND, ONE_BIT}
@@ -74,7 +64,7 @@ def write(store: Store) -> None:
     keep(current(results.values()))
     parts = parts_of(read_kept())
     draw(parts)
-    write_between(PAGE, BEGIN, END, printed := report(parts))
+    bench.write_between(PAGE, BEGIN, END, printed := report(parts))
     print(printed)
 
 
@@ -272,9 +262,9 @@ def main_table(results: Sequence[Result], target: float, data: str) -> str:
         name = f"**{p.name}**" if protocol in NULL_MODELS else p.name
         cells = [
             name,
-            share_ci([100 * value for value in p.values.values()]),
-            gain_words([100 * g for g in gains], p.num_seeds if reference_name else 0),
-            gain_of(ends[p.name], float32),
+            bench.share_ci([100 * value for value in p.values.values()]),
+            bench.gain_words([100 * g for g in gains], p.num_seeds if reference_name else 0),
+            bench.gain_of(ends[p.name], float32),
             megabytes(p.nbytes),
             times(p.nbytes, TASKS[data].data),
             megabytes(shared[p.name]) if p.name in shared else "",
@@ -312,8 +302,11 @@ def at_equal_passes(results: Sequence[Result], data: str) -> str:
     passes, words = TASKS[data].passes, []
     for name in (BASELINE_FEDERATED, "3 bits + EF both ways"):
         then = {r.experiment.seed: r.history[passes - 1] for r in groups(results)[name]}
-        right, sent = share_ci([100 * run["accuracy"] for run in then.values()]), mean_nbytes(then)
-        less = gain_of(then, ends_of(results)[BASELINE_SPLIT])
+        right, sent = (
+            bench.share_ci([100 * run["accuracy"] for run in then.values()]),
+            bench.mean_nbytes(then),
+        )
+        less = bench.gain_of(then, ends_of(results)[BASELINE_SPLIT])
         words.append(f"{name} has {right} % for {megabytes(sent)} MB ({less} points)")
     return (
         f"Averaging after as many passes as split methods make, {passes} rounds, "
@@ -335,13 +328,13 @@ def beside_known(parts: Parts) -> str:
     return markdown("digits | rows | least [points] | median | most", lines)
 
 
-def _mean(runs: Runs) -> float:
+def _mean(runs: bench.Runs) -> float:
     return mean(run["accuracy"] for run in runs.values())
 
 
-def ends_of(results: Iterable[Result]) -> dict[str, Runs]:
+def ends_of(results: Iterable[Result]) -> dict[str, bench.Runs]:
     """The last record of each run, by name and seed."""
-    found: dict[str, Runs] = {}
+    found: dict[str, bench.Runs] = {}
     for r in results:
         if len(r.history):
             found.setdefault(r.experiment.name, {})[r.experiment.seed] = r.history[-1]
@@ -352,7 +345,9 @@ def beside_alone(results: Sequence[Result]) -> Iterator[str]:
     """Which methods are below an owner that stays alone, after Holm's correction over them."""
     ends = ends_of(results)
     names = dict.fromkeys(r.experiment.name for r in results if not is_null(r))
-    gains = {name: differences(ends[name], ends.get(ALONE, {})) for name in names if name in ends}
+    gains = {
+        name: bench.differences(ends[name], ends.get(ALONE, {})) for name in names if name in ends
+    }
     known = dict(zip(gains, holm([*gains.values()]), strict=True))
     below = [name for name, gain in gains.items() if known[name] and mean(gain) < 0]
     unclear = [name for name, gain in gains.items() if len(gain) > 1 and not known[name]]
@@ -392,7 +387,7 @@ def pairs(parts: Parts) -> str:
         cells = []
         for ends in tasks.values():
             one, two = (ends.get(name) or ends.get(name + SAME, {}) for name in (this, other))
-            cells.append(gain_of(one, two) if one else "")
+            cells.append(bench.gain_of(one, two) if one else "")
         if any(cells):
             lines.append(f"| {' | '.join([this, other, *cells])} |")
     return "\n".join(lines)

@@ -20,6 +20,7 @@ from functools import cache, partial
 from statistics import mean
 
 import fltoolkit_research as research
+from experiments import runs as bench
 from experiments.null_rows import ALONE, megabytes, times
 from experiments.pareto.report import (
     MODULES,
@@ -38,24 +39,13 @@ from experiments.pareto.settings import (
     experiments,
     task_of,
 )
-from experiments.runs import (
-    STORED,
-    Page,
-    Result,
-    gain_of,
-    gain_words,
-    options,
-    read,
-    share_ci,
-    sweep,
-)
 from experiments.tables import markdown
 from fltoolkit.history import History
 from fltoolkit.split import BudgetGate
 from fltoolkit_research import NULL_MODELS, Experiment, build, compared, num_steps
 
-RESULTS = STORED / "pareto_tuned.jsonl"
-SHOWN = Page(
+RESULTS = bench.STORED / "pareto_tuned.jsonl"
+SHOWN = bench.Page(
     "results", "<!-- begin: printed by experiments.pareto.tuned --write -->", "<!-- end: tuned -->"
 )
 HELD_OUT = 0.2
@@ -168,7 +158,7 @@ Scores = dict[float, tuple[float, float]]
 """By factor: the accuracy on held-out samples, and the loss on them with a minus."""
 
 
-def validated(data: str, mine: list[Experiment], stored: Mapping[str, Result]) -> Scores:
+def validated(data: str, mine: list[Experiment], stored: Mapping[str, bench.Result]) -> Scores:
     """What a method's trials found; empty while one of them is not stored."""
     plan, found = PLANS[data], Scores()
     for factor in plan.factors:
@@ -190,14 +180,14 @@ def best(scores: Scores) -> float:
     return max(scores, key=lambda factor: scores[factor])
 
 
-def chosen(data: str, stored: Mapping[str, Result]) -> dict[str, float]:
+def chosen(data: str, stored: Mapping[str, bench.Result]) -> dict[str, float]:
     """The factor of each method whose trials are all stored."""
     found = {n: validated(data, mine, stored) for n, mine in methods(data).items()}
     return {name: best(scores) for name, scores in found.items() if scores}
 
 
 def results(
-    data: str, stored: Mapping[str, Result], seeds: Iterable[int] = SEEDS
+    data: str, stored: Mapping[str, bench.Result], seeds: Iterable[int] = SEEDS
 ) -> Iterator[tuple[Row, int]]:
     """The runs of the tables, with their seeds: each method at the rate that was chosen for it."""
     factors, plan = chosen(data, stored), PLANS[data]
@@ -210,10 +200,10 @@ def results(
                 yield Row(e, 1, choosing=False), seed
 
 
-def run(_task: None, row: Row, seed: int) -> Result:
+def run(_task: None, row: Row, seed: int) -> bench.Result:
     """Train once; a run that diverges is a result, too."""
     e, start = row.at(seed), time.process_time()
-    found: Result = {"accuracy": 0.0, "test_loss": None, "nbytes": 0}
+    found: bench.Result = {"accuracy": 0.0, "test_loss": None, "nbytes": 0}
     try:
         last = research.run(e)[-1]
         found = {"accuracy": round(float(last["accuracy"]), 6), "nbytes": last["nbytes"]}
@@ -228,7 +218,7 @@ def run(_task: None, row: Row, seed: int) -> Result:
     return {**what, "seed": seed, **found, "seconds": seconds}
 
 
-def parts(data: str, stored: Mapping[str, Result]) -> Parts:
+def parts(data: str, stored: Mapping[str, bench.Result]) -> Parts:
     """The results of methods whose seeds are all there, as report.py takes them.
 
     Of each run there is the last record. Its bytes are those of the table with one rate for all,
@@ -247,7 +237,7 @@ def parts(data: str, stored: Mapping[str, Result]) -> Parts:
     return parts_of(r for runs in found.values() if len(runs) == len(SEEDS) for r in runs)
 
 
-def report(stored: Mapping[str, Result]) -> str:
+def report(stored: Mapping[str, bench.Result]) -> str:
     """All tables as Markdown."""
     blocks, shown = list[str](), Parts()
     for data, plan in PLANS.items():
@@ -263,7 +253,7 @@ def report(stored: Mapping[str, Result]) -> str:
     return "\n\n".join(blocks)
 
 
-def scores_of(data: str, part: str, stored: Mapping[str, Result]) -> dict[str, Scores]:
+def scores_of(data: str, part: str, stored: Mapping[str, bench.Result]) -> dict[str, Scores]:
     """What the trials of a part found, by the names of its table."""
     words = f" ({part})"
     return {
@@ -338,9 +328,9 @@ def results_table(data: str, runs: Sequence[research.Result]) -> str:
         cells = [
             f"**{p.name}**" if null else p.name,
             "" if e.protocol.name == "nothing" else f"{rate_of(e):g}",
-            share_ci([100 * value for value in p.values.values()]),
-            gain_words([100 * g for g in gains], p.num_seeds if reference else 0),
-            "" if null or p.name == family else gain_of(ends[p.name], ends.get(family, {})),
+            bench.share_ci([100 * value for value in p.values.values()]),
+            bench.gain_words([100 * g for g in gains], p.num_seeds if reference else 0),
+            "" if null or p.name == family else bench.gain_of(ends[p.name], ends.get(family, {})),
             megabytes(p.nbytes),
             times(p.nbytes, data),
             star,
@@ -351,16 +341,16 @@ def results_table(data: str, runs: Sequence[research.Result]) -> str:
 
 def main() -> None:
     """The command line."""
-    parser = options(__doc__, RESULTS)
+    parser = bench.options(__doc__, RESULTS)
     parser.add_argument("--data", choices=PLANS, default="digits")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="of the results")
     args = parser.parse_args()
     if args.report or args.write:
-        SHOWN.tell(report(read(args.out)), args)
+        SHOWN.tell(report(bench.read(args.out)), args)
         return
-    do = partial(sweep, run, path=args.out)
+    do = partial(bench.sweep, run, path=args.out)
     do(jobs=[(None, *each) for each in trials(args.data) if args.only in each[0].name])
-    found = results(args.data, read(args.out), args.seeds)
+    found = results(args.data, bench.read(args.out), args.seeds)
     do(jobs=[(None, *each) for each in found if args.only in each[0].name])
 
 

@@ -12,17 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fltoolkit.arrays import Array
-from fltoolkit.codecs.coders import (
-    BITMAP,
-    FREE_SYMBOLS,
-    SYMBOLS_PER_BYTE,
-    BitPack,
-    Read,
-    entry,
-    least_nbytes,
-    mask_of,
-    numbers_of,
-)
+from fltoolkit.codecs import coders
 from fltoolkit.codecs.stage import Indices, Symbols
 from fltoolkit.wire import WireError
 
@@ -41,7 +31,7 @@ def _whole(levels: int) -> np.dtype[Any]:
 
 
 @dataclass
-class Deflate(BitPack):
+class Deflate(coders.BitPack):
     """zlib, for comparison: over packed symbols or whole bytes, whichever is smaller.
 
     >>> import torch
@@ -53,27 +43,38 @@ class Deflate(BitPack):
     level: int = 6
 
     method: ClassVar[int] = DEFLATED
-    symbol_methods: ClassVar[Mapping[int, Read]] = {**BitPack.symbol_methods, BYTES: _read_bytes}
+    symbol_methods: ClassVar[Mapping[int, coders.Read]] = {
+        **coders.BitPack.symbol_methods,
+        BYTES: _read_bytes,
+    }
 
     def _encode(self, part: Symbols | Indices) -> list[Any]:
         plain = super()._encode(part)
         forms = [plain]  # a longer one sometimes becomes a shorter result
         if isinstance(part, Symbols):
-            forms.append(entry(part, BYTES, numbers_of(part).astype(_whole(part.num_levels))))
+            forms.append(
+                coders.entry(part, BYTES, coders.numbers_of(part).astype(_whole(part.num_levels)))
+            )
         elif part.size <= 64 * len(part.values):
-            forms.append(entry(part, BITMAP, np.packbits(mask_of(part), bitorder="little")))
+            forms.append(
+                coders.entry(
+                    part, coders.BITMAP, np.packbits(coders.mask_of(part), bitorder="little")
+                )
+            )
         return [min((b"".join(plain), *map(self._compressed, forms)), key=len)]
 
     def _compressed(self, form: list[Any]) -> bytes:
         whole = b"".join(form)
-        return (bytes([self.method]) + self._squeeze(whole)).ljust(least_nbytes(len(whole)), b"\0")
+        return (bytes([self.method]) + self._squeeze(whole)).ljust(
+            coders.least_nbytes(len(whole)), b"\0"
+        )
 
     def _squeeze(self, whole: bytes) -> bytes:
         return zlib.compress(whole, self.level)
 
     def _decode(self, data: Array, before: int) -> Symbols | Indices:
         if len(data) and data[0] == self.method:
-            most = FREE_SYMBOLS + SYMBOLS_PER_BYTE * len(data)
+            most = coders.FREE_SYMBOLS + coders.SYMBOLS_PER_BYTE * len(data)
             whole = self._expand(data[1:].tobytes(), most)
             data = np.frombuffer(bytearray(whole), np.uint8)  # symbols that can be written to
         return super()._decode(data, before)

@@ -15,18 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fltoolkit.codecs import stage
 from fltoolkit.codecs.quantize import CHUNK, FLOAT32_MAX
-from fltoolkit.codecs.stage import (
-    Parts,
-    RandomStage,
-    Stage,
-    check_number,
-    expect_values,
-    floats,
-    side,
-    take_side,
-    with_side,
-)
 from fltoolkit.trees import Tree
 from fltoolkit.wire import WireError, check_num_values, read_layout, write_layout
 
@@ -39,7 +29,7 @@ TINIEST = 1e-300  # used where dividing by zero must give zero
 
 
 @dataclass
-class PowerSGD(RandomStage):
+class PowerSGD(stage.RandomStage):
     """The best low-rank approximation that one power iteration finds: M becomes P Q^T.
 
     Each tensor of two and more dimensions is seen as a matrix M [m, n]: m is the product of its
@@ -73,13 +63,13 @@ class PowerSGD(RandomStage):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("rank", self.rank, 1)
+        stage.check_number("rank", self.rank, 1)
 
-    def apply(self, parts: Parts) -> Parts:
+    def apply(self, parts: stage.Parts) -> stage.Parts:
         """Return P and Q in one entry, and the shape; remember Q for the next warm start."""
         out, warm = dict(parts), {}
         random = np.random.Generator(np.random.SFC64(self.draw_key()))
-        for name, tensor in floats(parts).items():
+        for name, tensor in stage.floats(parts).items():
             if self._pays(tensor.shape):
                 matrix = tensor.detach().reshape(_sides(tensor.shape))
                 p, q = power_step(matrix, self._start(name, matrix.shape[1]), random)
@@ -87,16 +77,18 @@ class PowerSGD(RandomStage):
                     warm[name] = (q / q.norm(dim=1, keepdim=True).clamp_min(TINIEST)).float()
                 out[name] = _join(p, q)
                 layout = write_layout((("", torch.float32, tuple(tensor.shape)),))
-                out[side(name, SHAPE)] = torch.frombuffer(bytearray(layout), dtype=torch.uint8)
+                out[stage.side(name, SHAPE)] = torch.frombuffer(
+                    bytearray(layout), dtype=torch.uint8
+                )
         self.warm = {**self.warm, **warm}
         return out
 
-    def undo(self, parts: Parts) -> Parts:
+    def undo(self, parts: stage.Parts) -> stage.Parts:
         """The product of P and Q."""
         out, total = dict(parts), 0
-        for name in with_side(parts, SHAPE):
-            part = expect_values(parts, name)
-            shape = self._shape(name, take_side(out, name, SHAPE, torch.uint8, None))
+        for name in stage.with_side(parts, SHAPE):
+            part = stage.expect_values(parts, name)
+            shape = self._shape(name, stage.take_side(out, name, SHAPE, torch.uint8, None))
             m, n = _sides(shape)
             check_num_values(total := total + m * n)
             if part.shape != (self.rank, m + n):
@@ -139,7 +131,7 @@ class PowerSGD(RandomStage):
 
 
 @dataclass
-class Subspace(Stage):
+class Subspace(stage.Stage):
     """Send the coordinates of each row in a fixed subspace: ``rank`` values in place of ``width``.
 
     The last dimension of a tensor [..., width] is projected on ``rank`` orthonormal directions U,
@@ -163,26 +155,26 @@ class Subspace(Stage):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_number("rank", self.rank, 1)
-        check_number("seed", self.seed, 0)
+        stage.check_number("rank", self.rank, 1)
+        stage.check_number("seed", self.seed, 0)
 
-    def apply(self, parts: Parts) -> Parts:
+    def apply(self, parts: stage.Parts) -> stage.Parts:
         """Return the coordinates, and the width."""
         out = dict(parts)
-        for name, tensor in floats(parts).items():
+        for name, tensor in stage.floats(parts).items():
             if tensor.dim() > 1 and self.rank < (width := tensor.shape[-1]) <= MAX_WIDTH:
                 basis = _directions(width, self.rank, self.seed)
                 rows = (tensor.detach().double() @ basis.t()).clamp_(-FLOAT32_MAX, FLOAT32_MAX)
                 out[name] = rows.float()
-                out[side(name, WIDTH)] = torch.tensor(width, dtype=torch.int32)
+                out[stage.side(name, WIDTH)] = torch.tensor(width, dtype=torch.int32)
         return out
 
-    def undo(self, parts: Parts) -> Parts:
+    def undo(self, parts: stage.Parts) -> stage.Parts:
         """The rows that have these coordinates."""
         out, total = dict(parts), 0
-        for name in with_side(parts, WIDTH):
-            width = int(take_side(out, name, WIDTH, torch.int32))
-            part = expect_values(parts, name)
+        for name in stage.with_side(parts, WIDTH):
+            width = int(stage.take_side(out, name, WIDTH, torch.int32))
+            part = stage.expect_values(parts, name)
             fits = part.dim() > 1 and part.shape[-1] == self.rank < width <= MAX_WIDTH
             if not fits:
                 raise WireError(

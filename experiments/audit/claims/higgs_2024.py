@@ -9,17 +9,7 @@ from torch import Tensor
 
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, judged, spread
-from fltoolkit.codecs import Pipeline
-from fltoolkit.codecs.stage import (
-    Parts,
-    Stage,
-    Symbols,
-    floats,
-    side,
-    take_side,
-    take_symbols,
-    with_side,
-)
+from fltoolkit.codecs import Pipeline, stage
 from fltoolkit_research.codecs import EDEN, ContextEntropy, Rotate
 
 BLOCK = 64  # values that share a scale of NF4, in float32
@@ -53,7 +43,7 @@ def normal_grid(bits: int) -> Tensor:
 
 
 @dataclass
-class Pairs(Stage):
+class Pairs(stage.Stage):
     """Each pair of values becomes one of 4^bits points, written as two symbols of ``bits`` bits.
 
     A point takes as many bits as the two values would, so an entry keeps its shape; its values are
@@ -63,26 +53,26 @@ class Pairs(Stage):
     bits: int
     leaves_floats = False
 
-    def apply(self, parts: Parts) -> Parts:
+    def apply(self, parts: stage.Parts) -> stage.Parts:
         """Symbols, and the root of the mean square."""
         out = dict(parts)
-        for name, tensor in floats(parts).items():
+        for name, tensor in stage.floats(parts).items():
             flat, scale = tensor.reshape(-1), tensor.square().mean().sqrt()
             point = nearest(flat.view(-1, 2) / scale.clamp(min=1e-30), normal_grid(self.bits))
             both = torch.stack([point >> self.bits, point & (1 << self.bits) - 1], 1)
             symbols = both.to(torch.uint8).view(tensor.shape)
-            out[name], out[side(name, "p")] = Symbols(symbols, 1 << self.bits), scale
+            out[name], out[stage.side(name, "p")] = stage.Symbols(symbols, 1 << self.bits), scale
         return out
 
-    def undo(self, parts: Parts) -> Parts:
+    def undo(self, parts: stage.Parts) -> stage.Parts:
         """The points of the grid."""
         out = dict(parts)
-        for name in with_side(parts, "p"):
-            symbols = take_symbols(out, name, 1 << self.bits)
+        for name in stage.with_side(parts, "p"):
+            symbols = stage.take_symbols(out, name, 1 << self.bits)
             flat = symbols.reshape(-1).long()
             point = (flat[::2] << self.bits) + flat[1::2]
             values = normal_grid(self.bits)[point].view(symbols.shape)
-            out[name] = values * take_side(out, name, "p")
+            out[name] = values * stage.take_side(out, name, "p")
         return out
 
 
