@@ -38,14 +38,7 @@ _state: dict[str, Any] = {}
 
 
 def begin(space: dict[str, Any], answered: Iterable[str]) -> None:
-    """Prepare a run; ``answered`` are the names that the student's answers define.
-
-    >>> space = {}  # the names of the notebook
-    >>> begin(space, answered=["double"])
-    >>> open_check("x = 2", "setup")
-    >>> space
-    {'x': 2}
-    """
+    """Prepare a run; ``answered`` are the names that the student's answers define."""
     _state.clear()
     known: dict[str, Any] = {}  # Python's built-in names and the student's, for the master's cells
     names = {"__name__": "__main__", "__builtins__": known}
@@ -114,16 +107,7 @@ def open_check(source: str, name: str) -> None:
 
 
 def keep(name: str) -> None:
-    """Remember the student's names at the place of hidden check ``name``.
-
-    >>> space = {"x": 1}
-    >>> begin(space, answered=["x"])
-    >>> keep("check")
-    >>> space["x"] = 2  # a later cell of the notebook changes x
-    >>> hidden("print(x)", "check", seed=0, mark="m")
-    <m>1
-    </m>
-    """
+    """Remember the student's names at the place of hidden check ``name``."""
     _state["kept"][name] = (dict(_state["space"]), dict(_state["names"]))
 
 

@@ -65,9 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     about = f"processor time for one cell ({seconds:g})"
     grade.add_argument("--cell-seconds", type=float, default=seconds, help=about)
     seconds = grading.Limits.total_seconds
-    about = (
-        f"processor time for all answers of one student, and for all hidden checks ({seconds:g})"
-    )
+    about = f"processor time for all answers of a student, and for all hidden checks ({seconds:g})"
     grade.add_argument("--total-seconds", type=float, default=seconds, help=about)
     about = "a table exported by Canvas or Moodle, in which OUT/import.csv gets the totals"
     grade.add_argument("--roster", type=Path, metavar="EXPORTED.csv", help=about)

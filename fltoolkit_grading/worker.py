@@ -107,7 +107,7 @@ class Kernel:
             self._read()
             if time.monotonic() - began > job["start_seconds"]:
                 self._end(f"it was not ready after {job['start_seconds']:.0f} s")
-        self.phase = self._now()  # the clock of all answers, or of all hidden checks
+        self.phase = self.now()  # the clock of all answers, or of all hidden checks
         self.cell = self.phase
         if self.ended:
             raise Ended(f"{self.error} {self.ended}")
@@ -119,7 +119,7 @@ class Kernel:
 
     def execute_cell_input(self, source: str, allow_stdin: bool = False) -> int:
         self.output, self.kept, self.error, self.messages = [], 0, "", []
-        self.cell, number = self._now(), self.count
+        self.cell, number = self.now(), self.count
         self.count += 1
         with contextlib.suppress(OSError):  # the next read finds that the kernel has ended
             self._write(frame(b"x", source))
@@ -135,14 +135,15 @@ class Kernel:
 
     def interrupt(self) -> None:
         """Interrupt the cell every second; end the kernel if it does not obey."""
-        began, again = self._now(), 0.0
+        began, again = self.now(), 0.0
         with contextlib.suppress(OSError):
             while self.done < self.count - 1:
                 if time.monotonic() > again:
                     self._write(frame(b"i"))
                     again = time.monotonic() + 1
                 self._read()
-                if self._over(began, GRACE_SECONDS):
+                last = self.job["total_seconds"] + GRACE_SECONDS
+                if self._over(began, GRACE_SECONDS) or self._over(self.phase, last):
                     self._end(TIME_UP)
                     raise Ended
 
@@ -170,11 +171,12 @@ class Kernel:
 
     # ---------------------------------------------------------------- the pipe and the clock
 
-    def _now(self) -> tuple[float, float]:
-        return self.fenced.cpu_seconds, time.monotonic()
+    def now(self) -> tuple[float, float]:
+        """Processor time, and real time without that of waiting for a processor."""
+        return self.fenced.cpu_seconds, time.monotonic() - self.fenced.waited
 
     def _over(self, since: tuple[float, float], limit: float) -> bool:
-        seconds, real = (now - then for now, then in zip(self._now(), since, strict=True))
+        seconds, real = (now - then for now, then in zip(self.now(), since, strict=True))
         return seconds > limit or real > self.job["patience"] * limit
 
     def _write(self, content: bytes) -> None:
@@ -301,7 +303,7 @@ class Plugin:
         item.parent.timed_out = False  # nbval would fail all later cells
         if item.cell.id in self.job["marks"] and not self.hidden:
             self.hidden = True  # hidden checks have a time of their own
-            kernel.phase = (kernel.fenced.cpu_seconds, time.monotonic())
+            kernel.phase = kernel.now()
             self.emit(event="hidden")
 
     @pytest.hookimpl(hookwrapper=True)

@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import resource
+import select
 import shutil
 import socket
 import stat
@@ -31,7 +32,7 @@ IO_URING, KEYCTL = 425, {"x86_64": 250}.get(platform.machine(), 219)
 # every line of its output is one thing that worked; TARGET is a folder of the instructor's that can
 # be read, VICTIM a process of the same user, PORT a server, NAME an abstract address
 ENEMY = """
-import ctypes, fcntl, json, os, resource, signal, socket, struct
+import ctypes, fcntl, json, mmap, os, resource, signal, socket, struct
 TARGET, VICTIM, PORT, NAME, URING, KEYCTL = json.loads(os.read(0, 10_000))
 c = ctypes.CDLL(None, use_errno=True)
 file = os.path.join(TARGET, "grades.csv")
@@ -83,6 +84,14 @@ attempt("inotify", c.inotify_init1, 0)
 attempt("fanotify", c.fanotify_init, 0, 0)
 attempt("io_uring", c.syscall, URING, 4, ctypes.create_string_buffer(200))
 attempt("session keys", c.syscall, KEYCTL, 0, -3, 0)
+attempt("log", c.klogctl, 3, ctypes.create_string_buffer(99), 99)
+attempt("memory in a file", os.memfd_create, "x")  # this and what follows would be nobody's
+attempt("secret memory", c.syscall, 447, 0)
+for name in ("shmget", "semget", "msgget"):
+    attempt(name, getattr(c, name), 0, 0o1600, 0o1600)
+attempt("shared memory", mmap.mmap, -1, 1 << 16)
+attempt("memory of a device", open, "/dev/zero", "rb")
+mmap.mmap(-1, 1 << 16, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # its own
 attempt("new namespace", c.unshare, 0x10000000)
 # a file by its number: the root of the disk has number 2 on ext4, and from there any path goes on
 by_handle = 304 if os.uname().machine == "x86_64" else 265
@@ -263,16 +272,43 @@ def until_excess(program: fence.Fenced) -> str:
             "of memory",
         ),
         ("import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)", {}, "stopped itself"),
+        (
+            "import socket, time\nx = [socket.socketpair() for _ in range(90)]\ntime.sleep(600)",
+            {"sockets": 100},
+            "more than 100 sockets",
+        ),
+        (
+            "import os, signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nwhile True:\n"
+            "    if os.fork() == 0:\n        os._exit(sum(range(10**6)) > 0)",
+            {"started": 50},
+            "more than 50 processes",
+        ),
     ],
-    ids=["sockets", "memory of all", "stops"],
+    ids=["files", "memory of all", "stops", "sockets", "short lives"],
 )
 def test_what_exceeds_a_bound_is_seen(code, bounds, excess):
     assert excess in until_excess(fenced(code, **bounds))
 
 
+@pytest.mark.slow
+def test_time_of_children_whose_end_is_ignored_is_counted():
+    program = fenced(
+        "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "for _ in range(3):\n    if os.fork() == 0:\n        while time.process_time() < 1: pass\n"
+        "        time.sleep(1)\n        os._exit(0)\n    try:\n        os.wait()\n"
+        "    except ChildProcessError: pass\nprint()"
+    )
+    while not select.select([program.stdout], [], [], 0.05)[0]:
+        assert not program.look()
+    assert program.stop() >= 0
+    assert program.cpu_seconds > 2.8
+
+
 def test_a_missing_fence_says_what_to_install(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert "sudo apt install bubblewrap" in fence.missing()
+    with pytest.raises(ValueError, match="files=0: must be above 0"):
+        fence.Bounds(files=0)
     monkeypatch.setattr(platform, "machine", lambda: "pdp11")
     assert "'pdp11'" in fence.missing()
     monkeypatch.setattr(sys, "platform", "darwin")
@@ -316,8 +352,9 @@ def test_the_numbers_of_calls_are_linuxs_own():
         if not Path(path).exists():
             pytest.skip(f"{path} is not here (apt install linux-libc-dev)")
         text = Path(path).read_text()
-        names = "socket fcntl keyctl add_key request_key flock inotify_init1 fanotify_init"
-        names += " utimensat" + " inotify_init futimesat utimes utime" * (machine == "x86_64")
+        names = "socket fcntl mmap keyctl add_key request_key flock inotify_init1 fanotify_init"
+        names += " utimensat syslog memfd_create memfd_secret shmget semget msgget io_setup"
+        names += " inotify_init futimesat utimes utime" * (machine == "x86_64")
         for name, number in zip(names.split(), fence._MACHINES[machine][1:], strict=True):
             assert re.search(rf"#define __NR(3264)?_{name} {number}\n", text)
         assert f"#define __NR_io_uring_setup {fence._IO_URING}\n" in text

@@ -1,5 +1,6 @@
 """One batch with every honest and hostile submission, graded once; the tests read what came out."""
 
+import contextlib
 import csv
 import os
 import select
@@ -211,6 +212,7 @@ class Pretended:
 
     def __init__(self, act):
         self.act, self.cpu_seconds, self.memory, self.now, self.started = act, 0.0, 1, 0.0, False
+        self.waited = 0.0
         (commands, stdin), (stdout, self.results) = os.pipe(), os.pipe()
         self.commands = os.fdopen(commands, "rb", 0)
         self.stdin, self.stdout = os.fdopen(stdin, "wb", 0), os.fdopen(stdout, "rb", 0)
@@ -284,6 +286,43 @@ def test_waiting_for_a_processor_costs_nothing(pretend):
     program, kernel = pretend(act)
     kernel.await_reply(kernel.execute_cell_input("x = 1"), 2.0)
     assert program.now > 8
+
+
+def test_a_neighbour_with_a_hundred_processes_costs_nothing(pretend):
+    """1 s of computing takes 100 s, ten times what code that sleeps may take."""
+
+    def act(program):
+        if ready(program):
+            program.cpu_seconds = (program.now - program.cell) / 100
+            program.waited = (program.now - program.cell) * 0.99
+            if program.cpu_seconds >= 1:
+                program.send(b"d", "0")
+
+    program, kernel = pretend(act)
+    kernel.await_reply(kernel.execute_cell_input("x = 1"), 2.0)
+    assert program.now > 99
+
+
+def test_cells_that_ignore_their_end_end_together(pretend):
+    """Each sleeps 20 s after it was interrupted; then no cell begins any more."""
+
+    def act(program):
+        if ready(program) and program.now > program.cell + 30:
+            program.send(b"d", str(kernel.count - 1))
+
+    program, kernel = pretend(act)
+
+    def run_a_cell():
+        number, program.cell = kernel.execute_cell_input("sleep"), program.now
+        with contextlib.suppress(worker.queue.Empty):
+            kernel.await_reply(number, 2.0)
+        kernel.interrupt()
+
+    with contextlib.suppress(worker.Ended):
+        while program.now < 500:
+            run_a_cell()
+    assert kernel.ended == worker.TIME_UP
+    assert program.now < 5 * (10 + worker.GRACE_SECONDS) + 1
 
 
 @pytest.mark.parametrize(("speed", "seconds"), [(1.0, 2), (0.0, 10)], ids=["computes", "sleeps"])
