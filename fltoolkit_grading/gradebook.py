@@ -267,7 +267,7 @@ def take_off_late(master: Master, results: Sequence[Grade], out: Path) -> list[s
         due, came = _moment(rule["due"], path), known.get(result.student)
         made = platform(result.handed_in)
         if came is None and made is None:
-            came = datetime.fromtimestamp(result.saved)
+            came = datetime.fromtimestamp(min(max(result.saved, 0), 2**32))  # no year 30000
         if came is None:
             if made and (made[0] == "moodle" or "_LATE_" in result.handed_in):
                 result.notes.append("worth a look: when it came is not known, write it: times.csv")

@@ -52,7 +52,7 @@ from fltoolkit_grading.master import (
     text_of,
 )
 from fltoolkit_grading.names import find_submissions, handed_in_as, name_notes, time_of
-from fltoolkit_grading.reading import suspicious, without_magic
+from fltoolkit_grading.reading import MAX_BYTES, suspicious, without_magic
 
 TIME_UP = "the time was up"
 AGAIN = "not graded, run grade again"  # a status begins so if the student did not cause it
@@ -67,9 +67,6 @@ class Limits(fence.Bounds):
 
     Time is processor time of the kernel and its processes, so a busy machine costs no points. Code
     that sleeps is stopped after `PATIENCE` times as long in real time.
-
-    >>> Limits(cell_seconds=5).total_seconds
-    100.0
     """
 
     cell_seconds: float = 20.0  # for one cell
@@ -268,7 +265,12 @@ def faults(master: Master, *, limits: Limits = Limits(), whole: bool = True) -> 
     seeds, hidden = (secrets.randbits(64), secrets.randbits(64)), master.ids("hidden")
     expected = expected_outputs(master, seeds, limits=limits)
     first, second = (expected[seed] for seed in seeds)
-    found = [f"{n!r} prints the same with every SEED" for n in hidden if first[n] == second[n]]
+    found = []
+    for name in hidden:
+        one, other = (text[name].split("\f") for text in (first, second))
+        same = [*map(str.__eq__, one, other)]
+        if any(same[1:] or same):  # what comes before the first step has no points
+            found.append(f"{name!r}, or a step of it, prints the same with every SEED")
     found += _undeserved(master, seeds[0], first, limits, whole=whole)
     for seed in seeds if whole else ():
         marks = {name: mark_of(seed, name) for name in hidden}
@@ -380,7 +382,7 @@ def _run_all(
     run = points = _run(made(), marks, limits)
     if run.ended and not run.hidden and not run.status.startswith(AGAIN):
         points = _run(made(in_place=True), marks, limits)
-        run.notes += [note for note in points.notes if note not in run.notes]
+        run.notes += [f"second run: {note}" for note in points.notes if note not in run.notes]
     return run, points
 
 
@@ -572,9 +574,8 @@ def _key(path: Path, master: Master, seed: int) -> str:
     digest = hashlib.sha256(f"{master.digest}/{seed}/".encode())
     try:
         if path.is_file() and not path.is_symlink():
-            with open(path, "rb") as file:
-                while block := file.read(1 << 20):
-                    digest.update(block)
+            with open(path, "rb") as file:  # what is too large is not read, so not graded
+                digest.update(file.read(MAX_BYTES + 1))
     except OSError:
         digest.update(b"unreadable")
     return digest.hexdigest()

@@ -68,6 +68,8 @@ def _newest_in_zip(content: bytes) -> bytes:
         if not found:
             raise zipfile.BadZipFile("no notebook in it")
         newest = max(found, key=lambda info: (info.date_time, info.filename))
+        if newest.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise zipfile.BadZipFile("its method has no bound of memory: zip it as usual")
         try:
             with archive.open(newest) as file:
                 text = file.read(MAX_BYTES + 1)

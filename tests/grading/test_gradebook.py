@@ -405,6 +405,32 @@ def test_a_person_may_change_points_and_the_student_reads_why(tmp_path):
             graded(wrong)
 
 
+def test_an_odd_time_of_a_file_stops_nobody(tmp_path):
+    """Some disks keep the year 300000, and a student may have set it."""
+    sheet(tmp_path, "late.csv", "student,due,per day,grace minutes\n,2026-10-05 23:59,1,\n")
+    times = {"ana": 1e9, "eve": 1e13, "fay": -1e13, "gil": 4e18}
+    results = [Grade(who, {STEP: 3.0}, handed_in=who, saved=when) for who, when in times.items()]
+    assert gradebook.write(master_of(1), results, tmp_path) == []
+    assert [result.late for result in results] == [0, -12, 0, -12]
+
+
+def test_the_second_run_tells_a_student_nothing(monkeypatch):
+    """It has seen hidden checks, and the code that runs in it chooses its own errors."""
+    runs = [grading._Run(ended=True), grading._Run(notes=["a syntax error in answer"])]
+    monkeypatch.setattr(grading, "_run", lambda *_: runs.pop(0))
+    run, _ = grading._run_all(lambda **_: {}, {}, grading.Limits())
+    assert run.notes == ["second run: a syntax error in answer"]
+    page = gradebook.feedback(master_of(1), Grade("ana", notes=run.notes))
+    assert "syntax" not in page
+
+
+def test_of_a_file_that_is_too_large_no_more_is_read(tmp_path):
+    """A sparse file of a terabyte takes no space, and its hash would take hours."""
+    with open(tmp_path / "eve.ipynb", "wb") as file:
+        file.truncate(1 << 40)
+    assert len(grading._key(tmp_path / "eve.ipynb", master_of(1), 1)) == 64
+
+
 def test_lateness_takes_points_by_a_rule_and_a_person_may_overrule_it(tmp_path):
     """Times come from the platform's table, else from a file that no platform has named."""
     names = {

@@ -336,6 +336,11 @@ def small_master(check, points=3):
         ("print(double(SEED))", "", True),
         ("print(SEED)", "gives its points to the untouched release", True),
         ("print(1)\nlen(range(SEED))", "prints the same with every SEED", True),
+        (
+            "### 2 points: a\nprint(double(SEED))\n### 1 point: b\nprint(double(1))",
+            "prints the same with every SEED",
+            True,
+        ),
         ("double(SEED)\nprint(SEED)", "gives its points to functions that return None", False),
         ("print(double(SEED), id(double))", "fails the master's own answers", False),
     ],
@@ -588,11 +593,11 @@ def test_what_would_fill_memory_is_counted_before_it_is_parsed(tmp_path, content
     assert num_parts(json.dumps(commas).encode()) < 10
 
 
-def zipped(path, files, locked=False):
+def zipped(path, files, locked=False, method=zipfile.ZIP_DEFLATED):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for number, (name, text) in enumerate(files.items()):
             info = zipfile.ZipInfo(name, (2026, 1, 1 + number % 28, 0, 0, 0))
-            archive.writestr(info, text, zipfile.ZIP_DEFLATED)
+            archive.writestr(info, text, method)
             info.flag_bits |= locked
     return path
 
@@ -614,6 +619,8 @@ def test_the_newest_notebook_of_a_zip_is_read(tmp_path):
         (lambda p: zipped(p, {"notes.txt": "x"}), "no notebook in it"),
         (lambda p: zipped(p, {f"{k}.txt": "" for k in range(10_001)}), "more than 10,000 files"),
         (lambda p: zipped(p, {"a.ipynb": " " * (65 << 20)}), "unpacked larger than 67 MB"),
+        (lambda p: zipped(p, {"a.ipynb": "{}"}, method=zipfile.ZIP_BZIP2), "no bound of memory"),
+        (lambda p: zipped(p, {"a.ipynb": "{}"}, method=zipfile.ZIP_LZMA), "no bound of memory"),
         (lambda p: p.write_bytes(b"PK\x03\x04 no zip"), "a zip that cannot be opened"),
         (lambda p: p.write_bytes(zipped(p, {"a.ipynb": "{}" * 99}).read_bytes()[:-30]), "cannot"),
         (lambda p: zipped(p, {"../../a.ipynb": "{}"}), "no notebook in it"),
