@@ -1,11 +1,11 @@
 from .card import Card as Card
 from .card import board as board
+from .card import bound as bound
 from .card import read_card as read_card
 from .card import read_records as read_records
 from .entry import Entry as Entry
 from .entry import read_entry as read_entry
 from .party import Seat as Seat
-from .referee import bound as bound
 from .referee import rehearse as rehearse
 from .referee import verify as verify
 from .slots import CupError as CupError

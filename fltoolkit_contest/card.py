@@ -8,7 +8,7 @@ import math
 import platform
 import statistics
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,29 @@ import torch
 
 import fltoolkit
 from fltoolkit.units import amount
+
+NUM_RUNS = 5
+_T95 = {1: math.inf, 2: 6.314, 3: 2.920, 4: 2.353, 5: 2.132}  # Student, one-sided, n - 1 degrees
+
+
+def bound(scores: Sequence[float], *, higher_is_better: bool = True) -> float:
+    """The bound of the mean that must reach the target: mean -/+ t s / sqrt(n), one-sided 95 %.
+
+    s is the standard deviation of the scores (n - 1 in the denominator) and t the quantile of
+    Student's distribution with n - 1 degrees of freedom, 2.132 for five runs. One run has no bound.
+
+    >>> round(bound([0.96, 0.95, 0.97, 0.96, 0.96]), 4)
+    0.9533
+    """
+    n = len(scores)
+    if n not in _T95:
+        raise ValueError(f"{n} scores: 1 to {max(_T95)} runs are possible")
+    if not np.isfinite(scores).all():
+        raise ValueError(f"scores {[*scores]}: finite numbers are wanted")
+    if n == 1:
+        return -math.inf if higher_is_better else math.inf
+    half = _T95[n] * statistics.stdev(scores) / math.sqrt(n)
+    return statistics.mean(scores) + (-half if higher_is_better else half)
 
 
 @dataclass
@@ -125,11 +148,9 @@ def _check(card: Card) -> None:
     for text in texts:
         if not isinstance(text, str) or not text or text != printable(text, 80):
             raise ValueError(f"{text!r} where a short text of visible characters is wanted")
-    if not card.runs or not isinstance(card.accepted, bool):
-        raise ValueError("it has no runs, or does not say whether it was accepted")
+    scores = [run["score"] for run in card.runs]
     leaks = [value for run in card.runs for value in run["leak"].values()]
-    numbers = [card.target, *(run["score"] for run in card.runs), *leaks]
-    numbers += [card.bound] if len(card.runs) > 1 else []  # one run has no bound
+    numbers = [card.target, *scores, *leaks]
     counts = [card.charge, card.data_nbytes, *(run["nbytes"] for run in card.runs)]
     for number in (*numbers, *counts):
         bad = isinstance(number, bool) or not isinstance(number, int | float)
@@ -137,6 +158,12 @@ def _check(card: Card) -> None:
             raise ValueError(f"{number!r} where a finite number is wanted")
     if min(counts) < 0 or card.data_nbytes < 1:
         raise ValueError("it holds a negative number of bytes")
+    low = bound(scores, higher_is_better=(higher := card.metric == "accuracy"))
+    reached = low >= card.target if higher else low <= card.target
+    right = [sum(run["ledger"].values()) for run in card.runs] == counts[2:]
+    right = right and math.isclose(low, card.bound)
+    if not right or card.accepted is not (reached and len(scores) == NUM_RUNS):
+        raise ValueError("its bytes, its bound or its acceptance do not follow from its runs")
 
 
 _BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # letters without ink

@@ -71,7 +71,8 @@ def _tracks(args: argparse.Namespace) -> int:
 
 
 def _rehearse(args: argparse.Namespace) -> int:
-    from fltoolkit_contest.referee import NUM_RUNS, bound, rehearse
+    from fltoolkit_contest.card import NUM_RUNS, bound
+    from fltoolkit_contest.referee import rehearse
     from fltoolkit_contest.tracks import chosen
 
     (track, league), scores = _where(args), []
@@ -163,7 +164,9 @@ def _board(args: argparse.Namespace) -> int:
             cards[-1].write(output)
             print(f"{name}: verified", flush=True)
         except Exception as error:  # whatever it is, the others go on
-            print(f"{name}: not accepted: {printable(str(error))}", flush=True)
+            done = cards and cards[-1].name == name  # a folder can have the name of the card
+            what = "verified, and its card not written" if done else "not accepted"
+            print(f"{name}: {what}: {printable(str(error))}", flush=True)
     if not cards:
         raise ValueError(f"{args.folder} holds no entry that could be verified: NAME.py")
     print("\n" + board(cards))

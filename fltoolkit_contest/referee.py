@@ -4,9 +4,7 @@ Not here: what a message costs (slots.py), the processes (hosts.py), the result 
 """
 
 import hashlib
-import math
 import secrets
-import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fltoolkit_contest.card import Card, about_machine, printable
+from fltoolkit_contest.card import NUM_RUNS, Card, about_machine, bound, printable
 from fltoolkit_contest.entry import Entry, read_entry
 from fltoolkit_contest.hosts import Hosts, Request, checked
 from fltoolkit_contest.party import Process
@@ -24,32 +22,10 @@ from fltoolkit_contest.tracks import CONTEXT, Drawn, Track, chosen
 from fltoolkit_research.leakage.attacks import auc, explained_variance, train_decoder
 from fltoolkit_research.pooled.compressors import lossless
 
-NUM_RUNS = 5
-_T95 = {1: math.inf, 2: 6.314, 3: 2.920, 4: 2.353, 5: 2.132}  # Student, one-sided, n - 1 degrees
 ROLES = {"open": ("server", "owner"), "sums": ("server", "owner"), "split": ("labels", "features")}
 _ATTACKED = 300  # samples for the attack on membership
 LARGEST_CODE = 1024  # bytes of a message about one hidden sample: the attack on them takes long
 LARGEST_RUN = 2 << 30  # bytes of the messages of a run, which are kept for the replay
-
-
-def bound(scores: Sequence[float], *, higher_is_better: bool = True) -> float:
-    """The bound of the mean that must reach the target: mean -/+ t s / sqrt(n), one-sided 95 %.
-
-    s is the standard deviation of the scores (n - 1 in the denominator) and t the quantile of
-    Student's distribution with n - 1 degrees of freedom, 2.132 for five runs. One run has no bound.
-
-    >>> round(bound([0.96, 0.95, 0.97, 0.96, 0.96]), 4)
-    0.9533
-    """
-    n = len(scores)
-    if n not in _T95:
-        raise ValueError(f"{n} scores: 1 to {max(_T95)} runs are possible")
-    if not np.isfinite(scores).all():
-        raise ValueError(f"scores {[*scores]}: finite numbers are wanted")
-    if n == 1:
-        return -math.inf if higher_is_better else math.inf
-    half = _T95[n] * statistics.stdev(scores) / math.sqrt(n)
-    return statistics.mean(scores) + (-half if higher_is_better else half)
 
 
 @dataclass

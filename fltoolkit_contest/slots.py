@@ -17,13 +17,7 @@ LARGEST_BITS = 32
 
 
 class CupError(ValueError):
-    """An entry broke a rule, or ended with an error; the text says which and what to do.
-
-    >>> Wire("open", 2).up([["gift"], ["gift"]], [np.zeros(3, np.uint8)] * 2)
-    Traceback (most recent call last):
-    ...
-    fltoolkit_contest.slots.CupError: kind 'gift': choose one of activations, gradients, labels, ...
-    """
+    """An entry broke a rule, or ended with an error; the text says which and what to do."""
 
 
 def charge(nbytes: int) -> int:
@@ -47,11 +41,6 @@ class Wire:
     Attributes:
         ledger: bytes by direction and kind, such as ``ledger["up", "update"]``.
         exchanges: how many there were.
-
-    >>> wire = Wire("open", 2)
-    >>> _ = wire.down({"kind": "model", "each": False}, [np.zeros(10, np.uint8)])
-    >>> wire.nbytes  # eleven bytes for each of two owners
-    22
     """
 
     def __init__(self, league: str, num_owners: int):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fltoolkit_contest.referee import bound as bound_of
+from fltoolkit_contest.card import bound as bound_of
 from fltoolkit_contest.slots import charge
 from fltoolkit_course.guesses import AT_LEAST_0, PERCENT
 from fltoolkit_course.notebook import Answer, Notebook

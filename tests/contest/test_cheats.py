@@ -10,12 +10,12 @@ import cup_cheats as hostile
 import numpy as np
 import pytest
 
-from fltoolkit_contest import read_card, referee
+from fltoolkit_contest import bound, read_card, referee
 from fltoolkit_contest.entry import FREE_CONSTANTS, read_entry
 from fltoolkit_contest.hosts import Hosts, checked
 from fltoolkit_contest.party import Process
 from fltoolkit_contest.pipes import parse, to_bytes
-from fltoolkit_contest.referee import Play, bound, rehearse, verify
+from fltoolkit_contest.referee import Play, rehearse, verify
 from fltoolkit_contest.slots import CupError, Wire
 from fltoolkit_contest.tracks import CONTEXT, TRACKS, places_of
 
@@ -357,7 +357,7 @@ def test_the_same_salt_gives_the_same_card_and_a_changed_card_is_found(
     again = read_card(card)
     monkeypatch.setattr(referee, "verify", lambda *_, **__: again)  # as it has just come out
     changed = json.loads(card.read_text())
-    changed["runs"][0]["nbytes"] = 1
+    changed["runs"][0] |= {"nbytes": 1, "ledger": {"up labels": 1}}
     changed["measured"]["machine"] = "another one"  # where the last digits may differ
     card.write_text(json.dumps(changed))
     assert main(["verify", str(entry), "--card", str(card)]) == 1
