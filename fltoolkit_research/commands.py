@@ -115,7 +115,8 @@ def decide_command(arguments: Sequence[str]) -> int:
         "\n  fltoolkit decide patients.csv --owner clinic --label outcome\n"
         "  fltoolkit decide patients.csv --columns clinic=age laboratory=iron --label outcome\n",
     )
-    parser.add_argument("table", type=Path, help="comma separated values with a line of names")
+    words = "comma separated values with a line of names; or arrays (.npz)"
+    parser.add_argument("table", type=Path, help=words)
     whose = parser.add_mutually_exclusive_group(required=True)
     whose.add_argument("--owner", default="", help="the column that says whose a row is")
     whose.add_argument(

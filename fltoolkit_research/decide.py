@@ -251,6 +251,7 @@ COARSE = "every row and its label, each number as one of 16 levels"
 UPDATES = (
     "the update of each owner in each round, from which rows can be rebuilt; a secure sum hides it"
 )
+BY_FORMULA = "By formula, not measured"
 THEIRS = "which people both have, and the columns of the other owners"
 KNOWN = "which people both have, what a row's activations tell of it, and from gradients its label"
 WAYS = {
@@ -343,8 +344,11 @@ def _answer(scores: dict[str, dict[int, float]], nbytes: dict[str, float]) -> tu
     factor = nbytes[chosen] / nbytes[SEND]
     if factor > 1:
         words += f". If the data may leave: send. They take {factor:,.1f} times fewer bytes"
-    if chosen == SUM and factor > 1:
-        words += f"; from {factor:,.1f} times the rows on, the sum is the shorter one"
+    if ways is COLUMN_WAYS:
+        return ways[chosen].answer, f"{words}.\n{BY_FORMULA}: both grow with the rows alike"
+    words += f".\n{BY_FORMULA}: only the data grow with the rows, so from {factor:,.1f} times these"
+    more, grown = ("twice the features", 4) if chosen == SUM else ("ten times the parameters", 10)
+    words += f" rows on {chosen} is shorter; with {more} from {factor * grown:,.1f} times on"
     return ways[chosen].answer, words
 
 

@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fltoolkit.data.partitions import generator
 
-MOST_ROWS, MOST_KINDS = 20_000, 20
+MOST_ROWS, MOST_KINDS, MOST_NUMBERS = 20_000, 20, 10_000_000
 
 
 class Table(NamedTuple):
@@ -36,6 +37,7 @@ def read_table(
 ) -> Table:
     """Read a file of comma, semicolon or tab separated values with a line of names.
 
+    Or an ``.npz`` of arrays with equally many rows; ``x`` of three columns becomes x0, x1 and x2.
     A column of numbers is taken as it is. A column of at most 20 different texts becomes a column
     of 0 and 1 for each text; one of more texts is left out, and the notes say so. A label of more
     than 20 different numbers is regression. ``columns`` names the columns of each owner, in place
@@ -45,13 +47,7 @@ def read_table(
     Raises ValueError if a column is missing or with two owners, if an owner or a label is empty, or
     if there are fewer than two owners or classes.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8; in Excel save it as 'CSV UTF-8'") from error
-    delimiter = max(",;\t", key=text.partition("\n")[0].count)
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
-    names, rows = list(reader.fieldnames or []), list(reader)
+    names, rows = (_arrays if Path(path).suffix == ".npz" else _lines)(path)
     if len(set(names)) < len(names) or any(None in row for row in rows):
         raise ValueError(
             f"{path}: its columns are {names}; each needs a name of its own, and no line may have "
@@ -71,13 +67,16 @@ def read_table(
         )
     inputs = owned or [name for name in names if name not in keys]
     notes = [f"{len(rows):,} rows, {len(inputs)} columns beside {' and '.join(map(repr, keys))}"]
+    for number, row in enumerate(rows, 2):
+        if any(_empty(row[key]) for key in keys):
+            raise ValueError(
+                f"{path}, line {number}: {' or '.join(map(repr, keys))} is empty: fill it, or "
+                "leave the row out"
+            )
     if len(rows) > MOST_ROWS:
         chosen = generator(0).choice(len(rows), MOST_ROWS, replace=False)
         rows = [rows[k] for k in sorted(chosen)]
         notes.append(f"{MOST_ROWS:,} rows were drawn at random, to be done in minutes")
-    for number, row in enumerate(rows, 2):
-        if not all((row[key] or "").strip() for key in keys):
-            raise ValueError(f"{path}, line {number}: {' or '.join(map(repr, keys))} is empty")
     y, classes = _labels(label, [row[label].strip() for row in rows])
     parts: list[Tensor] = []
     blocks: dict[str, list[int]] = {each: [] for each in columns}
@@ -104,6 +103,40 @@ def read_table(
     return Table(torch.stack(parts, 1), y, of, classes, notes, {})
 
 
+def _lines(path: str | Path) -> tuple[list[str], list[dict[str, str]]]:
+    """The names and rows of a file of text."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8; in Excel save it as 'CSV UTF-8'") from error
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    return list(reader.fieldnames or []), list(reader)
+
+
+def _arrays(path: str | Path) -> tuple[list[str], list[dict[str, str]]]:
+    """The same of a file of arrays."""
+    columns: dict[str, list[str]] = {}
+    with np.load(path) as held:
+        arrays = {name: np.atleast_1d(held[name]) for name in held.files}
+    sizes = {name: len(array) for name, array in arrays.items()}
+    if len({*sizes.values()}) > 1 or sum(array.size for array in arrays.values()) > MOST_NUMBERS:
+        raise ValueError(
+            f"{path}: its arrays have these numbers of rows: {sizes}; they must be equal, and all "
+            f"together at most {MOST_NUMBERS:,} numbers: take a part of the rows"
+        )
+    for name, array in arrays.items():
+        flat = array.reshape(len(array), -1).T
+        keys = [name] if array.ndim == 1 else [f"{name}{k}" for k in range(len(flat))]
+        columns |= zip(keys, flat.astype(str).tolist(), strict=True)
+    cells = zip(*columns.values(), strict=True)
+    return [*columns], [dict(zip(columns, row, strict=True)) for row in cells]
+
+
+def _empty(cell: str | None) -> bool:
+    return (cell or "").strip().lower() in ("", "na", "nan", "null", "?")
+
+
 def _labels(label: str, cells: Sequence[str]) -> tuple[Tensor, list[str]]:
     """Class numbers and the names of the classes, or numbers and no names."""
     kinds = sorted(set(cells))
@@ -123,7 +156,7 @@ def _labels(label: str, cells: Sequence[str]) -> tuple[Tensor, list[str]]:
 
 def _columns(name: str, cells: Sequence[str], notes: list[str]) -> list[Tensor]:
     """The tensors of one column of the file."""
-    empty = [cell.lower() in ("", "na", "nan", "null", "?") for cell in cells]
+    empty = [*map(_empty, cells)]
     if any(empty):
         notes.append(f"{name!r} is empty in {sum(empty):,} rows: the mean stands there, and a mark")
     marks = [torch.tensor(empty).float()] if any(empty) else []

@@ -3,6 +3,7 @@
 import csv
 import re
 
+import numpy as np
 import pytest
 import torch
 
@@ -58,7 +59,8 @@ def test_columns_of_every_kind_are_read(tmp_path):
     ("change", "words"),
     [
         (lambda rows: rows[0].__setitem__(4, "whose"), "no column 'who'; the columns are a, b"),
-        (lambda rows: rows[5].__setitem__(4, " "), "line 6: 'who' or 'sick' is empty"),
+        (lambda rows: rows[5].__setitem__(4, " "), "line 6: 'who' or 'sick' is empty: fill it"),
+        (lambda rows: rows[5].__setitem__(5, "NA"), "line 6: 'who' or 'sick' is empty"),
         (lambda rows: [r.__setitem__(4, "x") for r in rows[1:]], "'who' has one value, 'x'"),
         (lambda rows: [r.__setitem__(5, 1) for r in rows[1:]], "'sick' has 1 different values"),
         (lambda rows: [r.__setitem__(5, f"{r[0]} kg") for r in rows[1:]], "or numbers only"),
@@ -74,6 +76,24 @@ def test_what_cannot_be_read_says_what_to_do(tmp_path, change, words):
     path = written(tmp_path / "t.csv", rows)
     with pytest.raises(ValueError, match=words):
         read_table(path, "who", "sick")
+
+
+def test_arrays_are_read_as_a_table_is(tmp_path):
+    head, *rows = made(40)
+    cells, path = np.array(rows), tmp_path / "t.npz"
+    np.savez(
+        path, ab=cells[:, :2].reshape(40, 1, 2), cd=cells[:, 2:4], who=cells[:, 4], y=cells[:, 5]
+    )
+    table = read_table(path, "who", "y")
+    same = read_table(written(tmp_path / "t.csv", [head, *rows]), "who", "sick")
+    assert torch.allclose(table.x, same.x)
+    assert table.y.equal(same.y)
+    assert [float(name) for name in table.owners] == [float(name) for name in same.owners]
+    named = read_table(path, "", "y", {"ann": ["ab1"], "ben": ["cd0", "cd1"]})
+    assert torch.equal(named.x, table.x[:, 1:])
+    np.savez(path, x=cells, who=cells[1:, 4])
+    with pytest.raises(ValueError, match=r"\{'x': 40, 'who': 39\}; they must be equal"):
+        read_table(path, "who", "x0")
 
 
 def test_a_file_in_another_encoding_says_so(tmp_path):
@@ -113,7 +133,8 @@ def test_the_answer_follows_from_scores_and_bytes(same, sums, averaged, answer):
     nbytes = {SAME: 1.0, ALONE: 0.0, SEND: 10.0, SUM: 30.0, AVERAGE: 90.0}
     word, words = deciding._answer(scores(**found), nbytes)
     assert word == answer
-    assert ("from 3.0 times the rows on" in words) == (answer == "sum")
+    assert ("from 3.0 times these rows on one sum is shorter" in words) == (answer == "sum")
+    assert ("ten times the parameters from 90.0 times on" in words) == (answer == "average")
 
 
 @pytest.mark.later
