@@ -157,19 +157,22 @@ def _labels(label: str, cells: Sequence[str]) -> tuple[Tensor, list[str]]:
 def _columns(name: str, cells: Sequence[str], notes: list[str]) -> list[Tensor]:
     """The tensors of one column of the file."""
     empty = [*map(_empty, cells)]
-    if any(empty):
-        notes.append(f"{name!r} is empty in {sum(empty):,} rows: the mean stands there, and a mark")
     marks = [torch.tensor(empty).float()] if any(empty) else []
     try:
         numbers = [math.nan if gap else float(c) for c, gap in zip(cells, empty, strict=True)]
     except ValueError:
         numbers = []
+    kinds = sorted({cell for cell, gap in zip(cells, empty, strict=True) if not gap})
     if any(math.isinf(number) for number in numbers):
         raise ValueError(f"{name!r} holds an infinite number: leave the cell empty, or correct it")
-    if numbers:
-        return [torch.tensor(numbers), *marks]
-    kinds = sorted({cell for cell, gap in zip(cells, empty, strict=True) if not gap})
-    if len(kinds) > MOST_KINDS:
+    if not numbers and len(kinds) > MOST_KINDS:
         notes.append(f"{name!r} holds {len(kinds):,} different texts: it is left out")
         return []
+    if marks:
+        stands = "the mean stands there, and a mark" if numbers else "a mark stands there"
+        notes.append(f"{name!r} is empty in {sum(empty):,} rows: {stands}")
+    if numbers:
+        if len(kinds) == len(cells) > MOST_KINDS and all(cell.isdecimal() for cell in cells):
+            notes.append(f"{name!r} has another whole number in each row: is it only a name?")
+        return [torch.tensor(numbers), *marks]
     return [torch.tensor([float(cell == kind) for cell in cells]) for kind in kinds] + marks

@@ -53,6 +53,13 @@ def test_columns_of_every_kind_are_read(tmp_path):
         assert table.owners[:3] == ["c0", "c1", "c2"]
         assert "'age' is empty in 1 rows" in " ".join(table.notes)
         assert "'name' holds 30 different texts: it is left out" in " ".join(table.notes)
+    assert len(table.notes) == 3
+    rows = [[*row, str(1000 + k)] for k, row in enumerate(rows)]
+    rows[0][-1], rows[4][1], rows[5][2] = "id", "?", ""
+    notes = " ".join(read_table(written(tmp_path / "t.csv", rows), "who", "sick").notes)
+    assert "'sex' is empty in 1 rows: a mark stands there" in notes
+    assert "'name' is empty" not in notes  # it is left out
+    assert "'id' has another whole number in each row: is it only a name?" in notes
 
 
 @pytest.mark.parametrize(
