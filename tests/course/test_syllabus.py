@@ -16,17 +16,22 @@ from fltoolkit_course.syllabus import MINUTES, NOTEBOOKS, PATH, path, progress
 FOLDER = Path(__file__).parents[2] / "notebooks"
 
 
-def code_of(notebook: Notebook, until: str = "") -> str:
-    """The code of a notebook, without lines for IPython; until a heading, if one is given."""
+def cells_of(notebook: Notebook, until: str = "") -> list[str]:
+    """The code cells without lines for IPython; until a heading, if one is given."""
     (path,) = FOLDER.glob(f"{notebook.file}*.ipynb")
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     ends = (n for n, c in enumerate(cells) if until and f"## {until}\n" in "".join(c["source"]))
     cells = cells[: next(ends, None)]
-    lines = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code").splitlines()
-    return "\n".join(
-        " " * (len(s) - len(s.lstrip())) + "pass" if s.strip()[:1] in "%!" and s.strip() else s
-        for s in lines
-    )
+    return [
+        re.sub(r"^( *)[%!].*", r"\1pass", "".join(c["source"]), flags=re.MULTILINE)
+        for c in cells
+        if c["cell_type"] == "code"
+    ]
+
+
+def code_of(notebook: Notebook, until: str = "") -> str:
+    """The code of a notebook, as `cells_of` gives it."""
+    return "\n".join(cells_of(notebook, until))
 
 
 def called(code: str, name: str) -> list[ast.Call]:
@@ -97,6 +102,30 @@ def test_every_guess_and_every_answer_starts_as_none(notebook: Notebook) -> None
         assert isinstance(guess, ast.Name), ast.unparse(guess)
         given = [ast.unparse(value) for value in values[guess.id]]
         assert set(given) == {"None"}, f"{guess.id} = {given}"
+
+
+def names(tree: ast.AST, how: type[ast.expr_context]) -> set[str]:
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return {node.id for node in found if isinstance(node.ctx, how)}
+
+
+def set_in(code: str) -> set[str]:
+    """The names that a cell sets, without those inside its functions."""
+    parts = ast.parse(code).body
+    kept = (part for part in parts if not isinstance(part, ast.FunctionDef | ast.ClassDef))
+    return {name for part in kept for name in names(part, ast.Store)}
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.number)
+def test_what_is_measured_is_not_set_again_further_down(notebook: Notebook) -> None:
+    """A cell that is run once more, with a guess, must not measure what another one has made."""
+    cells = cells_of(notebook)
+    for place, code in enumerate(cells):
+        calls = called(code, "predict") + called(code, "check")
+        given = [part for call in calls for part in (*call.args[2:], *call.keywords)]
+        taken = {name for part in given for name in names(part, ast.Load)} - set_in(code)
+        again = {name for below in cells[place + 1 :] for name in set_in(below)}
+        assert not taken & again, (notebook.number, code)
 
 
 def everything(notebook: Notebook) -> Done:
