@@ -15,7 +15,7 @@ pytest.importorskip("ipywidgets", reason="the panel is for notebooks")
 def test_the_panel_points_and_tells(shown: list[dict[str, Any]]) -> None:
     panel = TradeoffPanel(ALL)
     assert panel.selected == "cheap"
-    assert "Experiment(" in panel._words.value
+    assert "Experiment.from_json" in panel._words.value
     panel._ipython_display_()
     panel.slider.value = "dear"
     assert panel._words.value.startswith("<pre")
