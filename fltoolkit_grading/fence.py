@@ -198,6 +198,10 @@ def always_readable() -> list[str]:
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path(sys.executable).parent)]
     python += [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
     python += [os.path.realpath(sys.prefix), os.path.realpath(sys.base_prefix)]
+    step = sys.executable
+    while os.path.islink(step):  # Python 3.10's, in an environment made from another one's Python
+        step = os.path.normpath(os.path.join(os.path.dirname(step), os.readlink(step)))
+        python += [] if any(Path(step).is_relative_to(each) for each in python) else [step]
     found = [*_SYSTEM, *(f"/etc/{name}" for name in _ETC.split()), *python]
     return list(dict.fromkeys(path for path in found if path and path != "/"))
 

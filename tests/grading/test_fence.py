@@ -415,6 +415,15 @@ def test_packages_of_other_environments_are_covered(tmp_path, monkeypatch):
     assert {*shown} == {str(mine / "lib/python3.1/site-packages/torch"), str(ours)}
 
 
+def test_each_link_that_leads_to_python_is_readable(tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to("../other")
+    (tmp_path / "other").symlink_to(os.path.realpath(sys.executable))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    assert str(tmp_path / "other") in fence.always_readable()
+    assert str(tmp_path) not in fence.always_readable()
+
+
 def test_of_a_checkout_only_packages_are_readable():
     """The masters lie beside them."""
     ours = {os.path.realpath(path) for path in fence.packages()}
