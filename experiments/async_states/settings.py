@@ -108,29 +108,14 @@ def whole_epochs(task: Task) -> Iterator[Setting]:
 
 def few_bits(task: Task) -> Iterator[Setting]:
     """Strong codecs: what is left for the gates to save? On seeds not used for tuning."""
-    part, nbytes, steps = "few bits", task.dense_nbytes, task.num_steps
-    even = BudgetGate(nbytes // 110, steps)
-    for family, name, gate, codecs, upload in (
-        ("vanilla, float32", "vanilla, float32", AlwaysA(), {}, Upload()),
-        (
-            "few bits",
-            "few bits, BudgetGate, 1/105",
-            BudgetGate(nbytes // 105, steps, pace=0.5),
-            FEW_BITS,
-            Upload(),
-        ),
-        (
-            "fewer bits",
-            "fewer bits, differences, BudgetGate, 1/110",
-            even,
-            FEWER_BITS,
-            Upload(delta=True),
-        ),
-        ("few bits", "few bits, always A", AlwaysA(), FEW_BITS, Upload()),
-    ):
-        longest = name in ("vanilla, float32", "few bits, BudgetGate, 1/105")
-        seeds = MORE_FRESH_SEEDS if longest else FRESH_SEEDS
-        yield Setting(part, family, name, gate, codecs, upload, seeds=seeds)
+    part, vanilla = "few bits", "vanilla, float32"
+    yield Setting(part, vanilla, vanilla, AlwaysA(), seeds=MORE_FRESH_SEEDS)
+    gate = BudgetGate(task.dense_nbytes // 105, task.num_steps, pace=0.5)
+    yield Setting(part, part, "few bits, BudgetGate, 1/105", gate, FEW_BITS, seeds=MORE_FRESH_SEEDS)
+    gate = BudgetGate(task.dense_nbytes // 110, task.num_steps)
+    name, upload = "fewer bits, differences, BudgetGate, 1/110", Upload(delta=True)
+    yield Setting(part, "fewer bits", name, gate, FEWER_BITS, upload, seeds=FRESH_SEEDS)
+    yield Setting(part, part, "few bits, always A", AlwaysA(), FEW_BITS, seeds=FRESH_SEEDS)
 
 
 def equal_bytes(task: Task) -> Iterator[Setting]:
@@ -139,28 +124,19 @@ def equal_bytes(task: Task) -> Iterator[Setting]:
     Two budgets, given by what a loss threshold spends on MNIST: with epochs as periods, and with
     periods of 100 steps. The others' periods are chosen to spend as much on MNIST.
     """
-    steps = task.num_steps
-    large, small = 384_500_000, 41_000_000  # bytes
-    for size, gates in (
-        (
-            "large",
-            {
-                "loss threshold": LossGate(0.1),
-                "periodic": Periodic(5, every=782),
-                "freeze": FreezeAfter(4, every=1042),
-                "BudgetGate": BudgetGate(large, steps),
-            },
-        ),
-        (
-            "small",
-            {
-                "loss threshold": LossGate(0.1, every=100),
-                "periodic": Periodic(43, every=24),
-                "freeze": FreezeAfter(1, every=333),
-                "BudgetGate": BudgetGate(small, steps),
-            },
-        ),
-    ):
+    large: dict[str, Gate] = {
+        "loss threshold": LossGate(0.1),
+        "periodic": Periodic(5, every=782),
+        "freeze": FreezeAfter(4, every=1042),
+        "BudgetGate": BudgetGate(384_500_000, task.num_steps),
+    }
+    small: dict[str, Gate] = {
+        "loss threshold": LossGate(0.1, every=100),
+        "periodic": Periodic(43, every=24),
+        "freeze": FreezeAfter(1, every=333),
+        "BudgetGate": BudgetGate(41_000_000, task.num_steps),
+    }
+    for size, gates in (("large", large), ("small", small)):
         for name, gate in gates.items():
             part = f"equal bytes, {size} budget"
             yield Setting(part, name, name, gate, FLOAT8, seeds=MORE_SEEDS)

@@ -81,21 +81,14 @@ def averaging(channel: Channel, here: str, count: int) -> Iterator[Record]:
 EIGHT = Pipeline(Quantize(8))
 FOUR = Pipeline(Quantize(4, stochastic=True), ContextEntropy())
 THREE = Pipeline(Quantize(3), ContextEntropy())
-
+EIGHT_BITS = {"activations": EIGHT, "gradients": EIGHT}
+FOUR_BITS = {"activations": FOUR, "gradients": FOUR}
+THREE_BITS = {"update": ErrorFeedback(THREE), "model": Difference(THREE, first=EIGHT)}
 METHODS = {
     "SplitNN, float32": Method(split, "step", 328_000),
-    "SplitNN, 8 bits": Method(split, "step", 82_000, {"activations": EIGHT, "gradients": EIGHT}),
-    "SplitNN, 4 bits, coded": Method(
-        split, "step", 32_000, {"activations": FOUR, "gradients": FOUR}
-    ),
-    "silent states, 8 bits": Method(
-        partial(split, silent=True), "step", 31_000, {"activations": EIGHT, "gradients": EIGHT}
-    ),
+    "SplitNN, 8 bits": Method(split, "step", 82_000, EIGHT_BITS),
+    "SplitNN, 4 bits, coded": Method(split, "step", 32_000, FOUR_BITS),
+    "silent states, 8 bits": Method(partial(split, silent=True), "step", 31_000, EIGHT_BITS),
     "FedAvg, float32": Method(averaging, "round", 778_000),
-    "FedAvg, 3 bits both ways": Method(
-        averaging,
-        "round",
-        50_000,
-        {"update": ErrorFeedback(THREE), "model": Difference(THREE, first=EIGHT)},
-    ),
+    "FedAvg, 3 bits both ways": Method(averaging, "round", 50_000, THREE_BITS),
 }

@@ -23,19 +23,11 @@ def run(task: object, setting: Setting, seed: int) -> Result:
         link(name, setting.up, setting.down, setting.latency) as spaces,
     ):
         files = [Path(folder) / f"{rank}.json" for rank in (0, 1)]
+        command = (sys.executable, "-m", "experiments.links.party")
+        counts = json.dumps(setting.counts())
         parties = [
             subprocess.Popen(
-                [
-                    "ip",
-                    "netns",
-                    "exec",
-                    space,
-                    sys.executable,
-                    "-m",
-                    "experiments.links.party",
-                    str(files[rank]),
-                    json.dumps(setting.counts()),
-                ],
+                [*("ip", "netns", "exec", space), *command, str(files[rank]), counts],
                 env={
                     **os.environ,
                     **{"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0"},
