@@ -46,11 +46,8 @@ HANDED_ON = {"model": Only(Pipeline(Quantize(8), ContextEntropy()), min_size=100
 MODEL_8_BITS = {"model": Pipeline(Quantize(8), ContextEntropy())}
 DIFFERENCES = {"model": Difference(Pipeline(Quantize(3), ContextEntropy()))}
 """A whole model, or a bottom handed on: only what is new since the link's last message."""
-DIFFERENCES_STC = {
-    "model": Difference(
-        Pipeline(STC(0.01), ContextEntropy()), first=Pipeline(Quantize(8), ContextEntropy())
-    )
-}
+_STC, _EIGHT = Pipeline(STC(0.01), ContextEntropy()), MODEL_8_BITS["model"]
+DIFFERENCES_STC = {"model": Difference(_STC, first=_EIGHT)}
 
 
 @dataclass(frozen=True)

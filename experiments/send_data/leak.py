@@ -18,6 +18,7 @@ from torch import Tensor
 
 from experiments.leakage.run import dataset
 from experiments.leakage.settings import TASKS
+from experiments.pareto.settings import DIFFERENCES, DIFFERENCES_STC
 from experiments.replications.shrink import Shrink
 from experiments.replications.updates import (
     inputs_from_update,
@@ -29,23 +30,15 @@ from fltoolkit import SGD, Channel, Party, evaluate, splitnn_mlp
 from fltoolkit.codecs import Codec, ErrorFeedback, Pipeline, Quantize
 from fltoolkit.federated import Local, fedavg
 from fltoolkit.trees import Tree
-from fltoolkit_research.codecs import STC, ContextEntropy, Difference
+from fltoolkit_research.codecs import STC, ContextEntropy
 from fltoolkit_research.leakage import Listener, explained_variance, train_decoder
 from fltoolkit_research.pooled import lossless, lossless_nbytes, pool
 
 RESULTS = STORED / "send_data_leak.jsonl"
 TASK = TASKS["mnist"]
 NUM_OWNERS, ROUNDS = 10, 20
-STC_BOTH = {
-    "update": ErrorFeedback(Pipeline(STC(0.01), ContextEntropy())),
-    "model": Difference(
-        Pipeline(STC(0.01), ContextEntropy()), first=Pipeline(Quantize(8), ContextEntropy())
-    ),
-}
-THREE_BITS = {
-    "update": ErrorFeedback(Pipeline(Quantize(3), ContextEntropy())),
-    "model": Difference(Pipeline(Quantize(3), ContextEntropy())),
-}
+STC_BOTH = {"update": ErrorFeedback(Pipeline(STC(0.01), ContextEntropy())), **DIFFERENCES_STC}
+THREE_BITS = {"update": ErrorFeedback(Pipeline(Quantize(3), ContextEntropy())), **DIFFERENCES}
 
 
 @dataclass(frozen=True)
@@ -107,14 +100,11 @@ def _sent(setting: Setting, seed: int) -> Result:
     channel = Channel({"samples": setting.samples, "labels": lossless()})
     model = splitnn_mlp(data.x_train.shape[1], data.num_classes, seed=seed)
     bob = _party("bob", model, TASK.lr)
-    owners = {
-        f"owner{k}": (data.x_train[r], data.y_train[r])
-        for k, r in enumerate(rows.chunk(NUM_OWNERS))
-    }
+    shares = enumerate(rows.chunk(NUM_OWNERS))
+    owners = {f"owner{k}": (data.x_train[r], data.y_train[r]) for k, r in shares}
     steps = -(-TASK.num_own // TASK.batch_size)  # as many as with all images
     how = {"batch_size": TASK.batch_size, "seed": seed, "steps_per_round": steps}
-    for _ in pool(owners, bob, channel, rounds=TASK.epochs, **how):
-        pass
+    list(pool(owners, bob, channel, rounds=TASK.epochs, **how))
     both, codec = (data.x_train[auxiliary], data.x_test[victims]), setting.samples
     seen = [codec.decode(codec.encode({"x": x}))["x"].flatten(1) for x in both]
     decoder = train_decoder(seen[0], data.x_train[auxiliary], seed=seed, max_epochs=25)
@@ -135,10 +125,8 @@ def _averaged(setting: Setting, seed: int) -> Result:
     owners = {f"owner{k}": (data.x_train[r], data.y_train[r]) for k, r in enumerate(shares)}
     channel = Listener(setting.codecs, kinds=["update"])
     local = Local(batch_size=32, lr=0.1, epochs=1)
-    for _ in fedavg(
-        model, owners, channel, rounds=ROUNDS, cohort=NUM_OWNERS, local=local, seed=seed
-    ):
-        pass
+    size = {"rounds": ROUNDS, "cohort": NUM_OWNERS}
+    list(fedavg(model, owners, channel, **size, local=local, seed=seed))
     mean_input = data.x_train[auxiliary].mean(0)
     mine, strangers = data.x_train[shares[0]], data.x_test[victims]
     single = [heard.tree for heard in channel.heard if heard.sender == "owner0"]
