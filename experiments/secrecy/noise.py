@@ -8,6 +8,7 @@ bytes (docs/secrecy.md has them).
 import time
 from collections.abc import Mapping, Sequence
 from statistics import mean
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -64,7 +65,7 @@ def _together(
     multiplier = float(name.split("noise ")[1].split(",")[0]) if "adds" in name else 0.0
     clip = 5.0 if "clip 5" in name else CLIP
     run = {"num_clients": CLIENTS, "rounds": ROUNDS}
-    how: object = mean_of_all
+    how: Any = mean_of_all
     epsilon = None
     if "server adds" in name:
         how = GaussianDP(clip, multiplier, seed=seed)
@@ -74,18 +75,8 @@ def _together(
         bits = int(name.split()[0])
         how = NoisySum(clip, multiplier, bits, quantile, secret=False, seed=seed)
         epsilon = how.promise(num_values=num_values, **run).epsilon
-    records = fedavg(
-        model,
-        clients,
-        channel,
-        rounds=ROUNDS,
-        cohort=CLIENTS,
-        local=LOCAL,
-        server=Server(mean=how),
-        seed=seed,
-    )  # type: ignore[arg-type]
-    for _ in records:
-        pass
+    size: dict[str, Any] = {"cohort": CLIENTS, "local": LOCAL, "server": Server(mean=how)}
+    list(fedavg(model, clients, channel, rounds=ROUNDS, seed=seed, **size))
     return _accuracy(model), channel.nbytes(kind="update"), epsilon
 
 

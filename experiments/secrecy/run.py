@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import torch
 from torch import nn
@@ -50,55 +51,27 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
     """Train once; what the tables need."""
     start, data = time.perf_counter(), dataset(task.data)
     shares = partition_iid(data.y_train, 100, seed=seed)[: setting.num_clients]
-    clients = {
-        f"client {k}": (
-            data.x_train[rows[: task.num_images]],
-            data.y_train[rows[: task.num_images]],
-        )
-        for k, rows in enumerate(shares)
-    }
+    mine = {f"client {k}": rows[: task.num_images] for k, rows in enumerate(shares)}
+    clients = {name: (data.x_train[rows], data.y_train[rows]) for name, rows in mine.items()}
     model, channel = network(data, task.num_hidden, seed), Channel()
     local = Local(task.batch_size, lr=task.lr, steps=task.steps)
-    dropouts = RandomDropouts(setting.gone, seed=seed)
-    mean: object = mean_of_all
-    if setting.codec is not None:
-        how: PlainSum | SecureSum
-        if setting.secret:
-            how = SecureSum(
-                setting.codec,
-                dropouts=dropouts,
-                seed=seed,
-                neighbours=setting.neighbours,
-                bits=setting.bits,
-            )
-        else:
-            how = PlainSum(setting.codec, dropouts=dropouts, seed=seed)
-        mean = Timed(how)
-    records = fedavg(
-        model,
-        clients,
-        channel,
-        rounds=task.rounds,
-        cohort=setting.num_clients,
-        local=local,
-        server=Server(mean=mean),  # type: ignore[arg-type]
-        seed=seed,
-    )
-    for _ in records:
-        pass
+    how: dict[str, Any] = {"dropouts": RandomDropouts(setting.gone, seed=seed), "seed": seed}
+    mean: Any = mean_of_all
+    if setting.codec is not None and setting.secret:
+        how |= {"neighbours": setting.neighbours, "bits": setting.bits}
+        mean = Timed(SecureSum(setting.codec, **how))
+    elif setting.codec is not None:
+        mean = Timed(PlainSum(setting.codec, **how))
+    size: dict[str, Any] = {"cohort": setting.num_clients, "server": Server(mean=mean)}
+    list(fedavg(model, clients, channel, rounds=task.rounds, local=local, seed=seed, **size))
     weights = torch.cat([t.flatten() for t in model.state_dict().values()])
     with torch.no_grad():
         right = (model(data.x_test).argmax(1) == data.y_test).float().mean()
     kinds = sorted({t.kind for t in channel.transfers})
     per_client = task.rounds * setting.num_clients
     return {
-        "key": setting.key(task, seed),
-        "name": setting.name,
-        "data": task.data,
-        "seed": seed,
-        "num_values": weights.numel(),
-        "accuracy": float(right),
-        "nbytes": channel.nbytes(),
+        **{"key": setting.key(task, seed), "name": setting.name, "data": task.data, "seed": seed},
+        **{"num_values": weights.numel(), "accuracy": float(right), "nbytes": channel.nbytes()},
         "up": {k: sent_by(channel, k, up=True) / per_client for k in kinds},
         "down": {k: sent_by(channel, k, up=False) / per_client for k in kinds},
         "weights": hashlib.sha256(weights.numpy().tobytes()).hexdigest()[:16],

@@ -30,15 +30,9 @@ def run(_task: None, setting: Setting, seed: int, device: str) -> Result:
     start, place = time.perf_counter(), torch.device(device)
     form = setting.form if isinstance(setting, Sent) else ORIGINAL
     data = pictures(form)
-    test = (
-        standardized(data.x_test[: setting.num_test], place),
-        data.y_test[: setting.num_test].to(place),
-    )
-    found = (
-        _together(setting, seed, data, test, place)
-        if isinstance(setting, Together)
-        else _sent(setting, seed, data, test, place)
-    )
+    x_test, y_test = data.x_test[: setting.num_test], data.y_test[: setting.num_test]
+    how = seed, data, (standardized(x_test, place), y_test.to(place)), place
+    found = _sent(setting, *how) if isinstance(setting, Sent) else _together(setting, *how)
     return {
         **{"key": setting.key(None, seed), "kind": type(setting).__name__, "name": setting.name},
         **{"seed": seed, "device": device, **found},
@@ -65,15 +59,8 @@ def _together(
     for owner in owners:  # the first model
         channel.send("server", owner, "control", {"seed": torch.tensor(seed)})
     curve: list[tuple[int, float]] = []
-    rounds = fedavg(
-        server,
-        Fleet(owners, train),
-        channel,
-        rounds=setting.rounds,
-        cohort=setting.num_owners,
-        local=local,
-        seed=seed,
-    )
+    size = {"rounds": setting.rounds, "cohort": setting.num_owners}
+    rounds = fedavg(server, Fleet(owners, train), channel, **size, local=local, seed=seed)
     for number, _ in enumerate(rounds, 1):
         if number <= 20 or number % 5 == 0 or number == setting.rounds:
             train.put(server.change)
