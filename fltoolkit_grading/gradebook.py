@@ -67,7 +67,8 @@ def write(master: Master, results: Sequence[Grade], out: str | Path) -> list[str
         {"student": r.student, **{name: r.points.get(name, "") for name in tasks}, LATE: r.late}
         | {"total": r.total, "maximum": master.points, "status": r.status}
         | {"notes": "; ".join(r.notes), "seconds": r.seconds}
-        | {"memory_MB": round(r.memory / 1e6), "handed_in": r.handed_in}
+        | {"memory_MB": round(r.memory / 1e6)}
+        | {"handed_in": "".join(c if c.isprintable() else "?" for c in r.handed_in)}
         for r in results
     ]
     _write_csv(out / "gradebook.csv", [*(table[0] if table else ["student"])], map(_quoted, table))
