@@ -49,16 +49,21 @@ def write(notebook: Notebook, guess: str) -> None:
         notebook.page.evaluate(_SET, [cell, source])
 
 
+def have_run(notebook: Notebook) -> int:
+    """How many cells have run to their end."""
+    return sum(bool(cell.get("execution_count")) for cell in notebook.cells())
+
+
 def wait(notebook: Notebook, cells: int) -> None:
     """Until so many cells have run, or one has failed and the kernel is idle."""
     begun = idle = time.monotonic()
     while time.monotonic() < min(begun + WAIT, idle + REST):
         notebook.page.wait_for_timeout(300)
-        run = sum(bool(c.get("execution_count")) for c in notebook.cells())
         if not notebook._idle():
             idle = time.monotonic()
-        elif run >= cells or errors(notebook):
+        elif have_run(notebook) >= cells or errors(notebook):
             return
+    run = have_run(notebook)
     raise TimeoutError(f"{run} of {cells} cells had run after {time.monotonic() - begun:.0f} s")
 
 
@@ -134,7 +139,9 @@ def sweep(notebook: Notebook, kind: str, name: str) -> Iterator[str]:
         return
     if kind == "interrupted":
         notebook.run_all()
-        notebook.page.wait_for_timeout(8000)
+        while have_run(notebook) < 4:  # a module that was stopped while it loads needs a restart
+            notebook.page.wait_for_timeout(100)
+        notebook.page.wait_for_timeout(5000)
         notebook.stop()
         notebook.page.wait_for_timeout(3000)  # the interrupt may come late on a busy machine
     run_all(notebook)
