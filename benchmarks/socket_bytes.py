@@ -87,7 +87,7 @@ def train(rank: int, where: str) -> None:
             dist.barrier()
             counted.append((steps, channel.nbytes(), crossed() - before, 0.0))
         if not rank:
-            show(name, *counted)
+            show(name, counted[0], counted[1])
 
 
 def ddp(folder: Path) -> None:
@@ -118,7 +118,7 @@ def apps(
                 before, began = crossed(line), time.monotonic()
                 sent = run(Path(folder), bits)
                 counted.append((*sent, crossed(line) - before, time.monotonic() - began))
-        show(named(hidden, bits), *counted, rate)
+        show(named(hidden, bits), counted[0], counted[1], rate)
 
 
 def named(hidden: int, bits: str) -> str:
