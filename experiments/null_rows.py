@@ -43,6 +43,11 @@ def bits(number: int) -> dict[str, Codec]:
 
 MODEL_BACK = {"model": Pipeline(Quantize(8), ContextEntropy())}
 """The trained model on its way back to the owners."""
+SENT: dict[str, dict[str, Codec]] = {
+    SEND: {**sent_in(), **MODEL_BACK},
+    ONE_BIT: {**bits(1), **MODEL_BACK},
+}
+"""The codecs of rows that send the data and get the model back."""
 
 
 def missing(names: Collection[str], *, one_owner: bool = False) -> set[str]:

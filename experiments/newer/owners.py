@@ -33,13 +33,9 @@ OWNERS, COHORT, ROUNDS, STEPS, BATCH = 20, 10, 60, 10, 12
 
 RATES = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8)
 GRIDS = {
-    "FedAvg": product(lr=RATES),
-    "SCAFFOLD": product(lr=RATES),
-    "FedPer, last layer at home": product(lr=RATES),
+    **dict.fromkeys(("FedAvg", "SCAFFOLD", "FedPer, last layer at home"), product(lr=RATES)),
     "Ditto": product(lr=(0.1, 0.2, 0.4), pull=(0.1, 1.0)),
-    null_rows.ALONE: product(lr=RATES),
-    null_rows.SEND: product(lr=RATES),
-    null_rows.ONE_BIT: product(lr=RATES),
+    **dict.fromkeys((null_rows.ALONE, *null_rows.SENT), product(lr=RATES)),
 }
 
 
@@ -67,14 +63,8 @@ def run(setting: Setting, seed: int) -> Result:
     data = data_of(setting.choosing)
     parts = partition_shards(data.y_train, OWNERS, shards_per_client=2, seed=seed)
     owners = {f"owner_{k}": (data.x_train[p], data.y_train[p]) for k, p in enumerate(parts)}
-    model, channel, at_home = network(seed), Channel(), AtHome()
-    if setting.name in (null_rows.SEND, null_rows.ONE_BIT):
-        channel = Channel(
-            {
-                **(null_rows.sent_in() if setting.name == null_rows.SEND else null_rows.bits(1)),
-                **null_rows.MODEL_BACK,
-            }
-        )
+    model, at_home = network(seed), AtHome()
+    channel = Channel(null_rows.SENT.get(setting.name, {}))
     for _ in records(setting, model, owners, channel, at_home, seed):
         pass
     own = {k: own_weights(model, at_home, k) for k in owners}
@@ -82,18 +72,12 @@ def run(setting: Setting, seed: int) -> Result:
         accuracies = [float(torch.bincount(y).max() / len(y)) for _, y in owners.values()]
     else:
         accuracies = [accuracy(model, own[k], data, y) for k, (_, y) in owners.items()]
-    shared = right(model, data).mean().item()
-    one_for_all = setting.name in (
-        "FedAvg",
-        "SCAFFOLD",
-        null_rows.SEND,
-        null_rows.ONE_BIT,
-        null_rows.UNTRAINED,
-    )
+    own_models = ("FedPer, last layer at home", "Ditto", null_rows.ALONE, null_rows.COMMONEST)
+    shared = {} if setting.name in own_models else {"shared": right(model, data).mean().item()}
     return {
         "own": mean(accuracies),
         "worst": mean(sorted(accuracies)[: len(accuracies) // 10]),
-        **({"shared": shared} if one_for_all else {}),
+        **shared,
         "nbytes": channel.nbytes(),
     }
 
@@ -112,7 +96,7 @@ def records(
         return
     lr = o.pop("lr")
     local = Local(BATCH, lr=lr, steps=STEPS)
-    if name in (null_rows.SEND, null_rows.ONE_BIT):
+    if name in null_rows.SENT:
         receiver = Party("receiver", model, SGD(model.parameters(), lr=lr), nn.NLLLoss())
         steps = STEPS * COHORT  # as many as all owners of a cohort take in a round
         how: dict[str, Any] = {"batch_size": BATCH, "steps_per_round": steps, "send_back": True}

@@ -6,6 +6,7 @@ from statistics import mean
 from experiments.newer.setting import CHOICE_SEEDS, Group
 from experiments.null_rows import ALONE, megabytes, times
 from experiments.runs import DOCS, Result, Row, Runs, gain_of, rows_of, share_ci, write_between
+from experiments.tables import markdown
 
 PAGE = DOCS / "newer_methods.md"
 
@@ -23,16 +24,15 @@ def table(group: Group, results: Mapping[str, Result]) -> str:
         for name in (group.reference, ALONE)
     )
     heads = [*group.scores.values()]
-    lines = [
-        f"| method | MB sent | times the data | {' | '.join(heads)} | {heads[0].split(' [')[0]}, "
-        f"minus {group.reference} | minus an owner alone | chosen |",
-        "|---" * (len(heads) + 6) + "|",
-    ]
-    lines += [line(group, row, reference, alone) for row in rows]
-    return "\n".join([f"### {group.title}", "", *lines, "", effort(group, rows)])
+    lines = markdown(
+        f"method | MB sent | times the data | {' | '.join(heads)} | {heads[0].split(' [')[0]}, "
+        f"minus {group.reference} | minus an owner alone | chosen",
+        (line(group, row, reference, alone) for row in rows),
+    )
+    return "\n\n".join([f"### {group.title}", lines, effort(group, rows)])
 
 
-def line(group: Group, row: Row, reference: Runs, alone: Runs) -> str:
+def line(group: Group, row: Row, reference: Runs, alone: Runs) -> list[str]:
     """One row."""
     setting, runs = row
     sent = mean(run["nbytes"] for run in runs.values())
@@ -44,7 +44,7 @@ def line(group: Group, row: Row, reference: Runs, alone: Runs) -> str:
         cells.append("" if own else gain_of(runs, other, key=next(iter(group.scores))))
     cells.append(", ".join(f"{name} {value:g}" for name, value in setting.options.items()))
     name = setting.name if setting.name in group.methods else f"**{setting.name}**"
-    return f"| {name} | {' | '.join(cells)} |"
+    return [name, *cells]
 
 
 def effort(group: Group, rows: list[Row]) -> str:

@@ -53,9 +53,7 @@ GRIDS = {
     TEN: product(lr=LARGE),
     EVOLUTION: product(lr=LARGE),
     SEEDS_1024: product(lr=SMALL),
-    null_rows.ALONE: product(lr=RATES),
-    null_rows.SEND: product(lr=RATES),
-    null_rows.ONE_BIT: product(lr=RATES),
+    **dict.fromkeys((null_rows.ALONE, *null_rows.SENT), product(lr=RATES)),
 }
 
 
@@ -89,13 +87,7 @@ def run(
         model = lora(learned(), 2, seed=0)
     elif setting.group == "tuned" and name != null_rows.UNTRAINED:
         model = full(learned())
-    codecs: dict[str, Codec] = {**(more or {})}
-    if name in (null_rows.SEND, null_rows.ONE_BIT):
-        codecs = {
-            **(null_rows.sent_in() if name == null_rows.SEND else null_rows.bits(1)),
-            **null_rows.MODEL_BACK,
-        }
-    channel = Channel(codecs)
+    channel = Channel(null_rows.SENT.get(name, more or {}))
     for _ in (train or records)(setting, model, owners, channel, at_home, seed):
         pass
     if name == null_rows.COMMONEST:
@@ -126,7 +118,7 @@ def records(
     lr = setting.options["lr"]
     how: dict[str, Any] = {"cohort": OWNERS, "seed": seed}
     local = Local(BATCH, lr=lr, steps=STEPS)
-    if name in (null_rows.SEND, null_rows.ONE_BIT):
+    if name in null_rows.SENT:
         receiver = Party("receiver", model, SGD(model.parameters(), lr=lr), nn.NLLLoss())
         steps = STEPS * OWNERS
         more: dict[str, Any] = {"batch_size": BATCH, "steps_per_round": steps, "send_back": True}

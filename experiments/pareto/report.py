@@ -11,35 +11,15 @@ from functools import cache
 from pathlib import Path
 from statistics import mean, median
 
+import fltoolkit_research as research
 from experiments import runs as bench
 from experiments.audit.published_tables import published_tables
 from experiments.null_rows import ALONE, ONE_BIT, SEND, WORST, megabytes, missing, times
-from experiments.pareto.settings import (
-    BASELINE_FEDERATED,
-    BASELINE_SPLIT,
-    KNOWN,
-    NUM_CLIENTS,
-    PARTITIONS,
-    SIDES,
-    TASKS,
-    experiments,
-    task_of,
-)
+from experiments.pareto import settings
 from experiments.replications import dgc, distill, jpeg, shrink
 from experiments.tables import markdown
 from fltoolkit import Channel, plots, splitnn_mlp
 from fltoolkit.history import History
-from fltoolkit_research import (
-    NULL_MODELS,
-    Experiment,
-    Result,
-    Store,
-    bytes_to_reach,
-    compared,
-    front,
-    groups,
-    points,
-)
 from fltoolkit_research import plots as research_plots
 from fltoolkit_research.intervals import holm
 
@@ -47,17 +27,23 @@ PAGE, FIGURE = bench.DOCS / "results.md", bench.DOCS / "images" / "pareto.png"
 KEPT = bench.STORED / "pareto.jsonl"
 BEGIN, END = "<!-- begin: printed by experiments.pareto --report -->", "<!-- end: printed -->"
 TARGETS = {"digits": 0.9, "mnist": 0.96}
-REFERENCES = {BASELINE_FEDERATED, BASELINE_SPLIT, "SplitFed, Float8", SEND, ONE_BIT}
+REFERENCES = {
+    settings.BASELINE_FEDERATED,
+    settings.BASELINE_SPLIT,
+    "SplitFed, Float8",
+    SEND,
+    ONE_BIT,
+}
 """Named in the figure, too."""
 SAME = ", as IID"
 """A row of runs whose owners had other samples: the receiver got the same ones."""
 CURVE = ("round", "nbytes", "accuracy")  # of each record; of the last one all is kept
 MODULES = (dgc, distill, jpeg, shrink)
 """Where what is stored has names that are not those of the package."""
-Parts = dict[tuple[str, str], list[Result]]  # by data and "IID" or "non-IID"
+Parts = dict[tuple[str, str], list[research.Result]]  # by data and "IID" or "non-IID"
 
 
-def write(store: Store) -> None:
+def write(store: research.Store) -> None:
     """Bring the page, the figure and the kept runs up to date with a store."""
     results = {r.experiment.key: r for r in read_kept()}
     results |= {r.experiment.key: r for r in store.results() if not r.error}
@@ -68,53 +54,57 @@ def write(store: Store) -> None:
     print(printed)
 
 
-def current(results: Iterable[Result]) -> list[Result]:
+def current(results: Iterable[research.Result]) -> list[research.Result]:
     """Those that are in the list of methods as it is now, by the names that they have there."""
     results, tasks = list(results), set()
     for e in (r.experiment for r in results):
-        words = next((w for w, partition in PARTITIONS.items() if partition == e.partition), None)
-        if task_of(e) in TASKS and words:
-            tasks.add((task_of(e), words))
+        words = next(
+            (w for w, partition in settings.PARTITIONS.items() if partition == e.partition), None
+        )
+        if settings.task_of(e) in settings.TASKS and words:
+            tasks.add((settings.task_of(e), words))
     seeds = {r.experiment.seed for r in results}
-    wanted = {e.key: e for data, words in tasks for e in experiments(data, seeds, [words])}
+    wanted = {e.key: e for data, words in tasks for e in settings.experiments(data, seeds, [words])}
     keys = [r for r in results if r.experiment.key in wanted]
     return [r._replace(experiment=wanted[r.experiment.key]) for r in keys]
 
 
-def keep(results: Iterable[Result], path: Path = KEPT) -> None:
+def keep(results: Iterable[research.Result], path: Path = KEPT) -> None:
     """The runs as a file of results, in the order of their names, each made `thin`."""
     part = path.with_suffix(".part")
     part.unlink(missing_ok=True)
     for result in sorted(results, key=lambda r: (r.experiment.name, r.experiment.seed)):
-        Store(part).add(thin(result))
+        research.Store(part).add(thin(result))
     part.replace(path)
 
 
-def thin(result: Result) -> Result:
+def thin(result: research.Result) -> research.Result:
     """A run with the curve only, and the whole of its last record."""
     curve = [{key: record[key] for key in CURVE} for record in result.history]
     history = History([*curve[:-1], result.history[-1]])
     return result._replace(history=history, seconds=round(result.seconds, 1))
 
 
-def read_kept(path: Path = KEPT) -> list[Result]:
+def read_kept(path: Path = KEPT) -> list[research.Result]:
     """What `keep` wrote, as results whose records but the last have the curve only."""
     return list(_read(path, path.stat().st_mtime_ns)) if path.exists() else []
 
 
 @cache
-def _read(path: Path, written: int) -> tuple[Result, ...]:
+def _read(path: Path, written: int) -> tuple[research.Result, ...]:
     """A file as it was at a time: reading it takes seconds, and ten tables need it."""
-    return tuple(Store(path, MODULES).results())
+    return tuple(research.Store(path, MODULES).results())
 
 
-def parts_of(results: Iterable[Result], tasks: Sequence[str] = ("mnist", "digits")) -> Parts:
+def parts_of(
+    results: Iterable[research.Result], tasks: Sequence[str] = ("mnist", "digits")
+) -> Parts:
     """By task, all rows of the same seeds; names lose the part of them that tells the task.
 
     A null row may have more seeds than the methods: `null_runs` has all of them.
     """
     parts = _by_task(results)
-    order = [(data, words) for data in tasks for words in PARTITIONS]
+    order = [(data, words) for data in tasks for words in settings.PARTITIONS]
     found: Parts = {}
     for key in order:
         if key in parts:
@@ -125,14 +115,14 @@ def parts_of(results: Iterable[Result], tasks: Sequence[str] = ("mnist", "digits
     return found
 
 
-def _by_task(results: Iterable[Result]) -> Parts:
+def _by_task(results: Iterable[research.Result]) -> Parts:
     parts: Parts = {}
     for result in results:
         e = result.experiment
-        words = next(w for w, partition in PARTITIONS.items() if partition == e.partition)
-        task = task_of(e)
-        name, data = e.name.removesuffix(f" ({words})"), TASKS[task].source(0)  # of one row
-        bare = replace(e, name=name, data=data)
+        words = next(w for w, partition in settings.PARTITIONS.items() if partition == e.partition)
+        task = settings.task_of(e)
+        name = e.name.removesuffix(f" ({words})")
+        bare = replace(e, name=name, data=settings.TASKS[task].source(0))  # of one row
         parts.setdefault((task, words), []).append(result._replace(experiment=bare))
     return parts
 
@@ -147,12 +137,12 @@ def null_runs(data: str) -> dict[str, dict[int, dict[str, float]]]:
     return found
 
 
-def is_null(result: Result) -> bool:
+def is_null(result: research.Result) -> bool:
     """Whether this is a run of a null row."""
-    return result.experiment.protocol.name in NULL_MODELS
+    return result.experiment.protocol.name in research.NULL_MODELS
 
 
-def _whole(results: list[Result]) -> list[Result]:
+def _whole(results: list[research.Result]) -> list[research.Result]:
     """The methods, of seeds with which all were run, so that means are over the same seeds.
 
     While there is no such seed, those of the first.
@@ -164,7 +154,7 @@ def _whole(results: list[Result]) -> list[Result]:
     return [r for r in results if r.experiment.seed in whole]
 
 
-def _null_rows(key: tuple[str, str], parts: Parts) -> list[Result]:
+def _null_rows(key: tuple[str, str], parts: Parts) -> list[research.Result]:
     """The null rows of a task, of all their seeds; owners together; sent data also as IID."""
     found = [r for r in parts[key] if is_null(r)]
     names = {r.experiment.name for r in found}
@@ -175,12 +165,12 @@ def _null_rows(key: tuple[str, str], parts: Parts) -> list[Result]:
             if all_samples and e.name not in names:
                 found.append(r._replace(experiment=replace(e, name=e.name + SAME)))
     rest = [r for r in found if r.experiment.protocol.name != "alone"]
-    return [*rest, *all_owners(found, NUM_CLIENTS)]
+    return [*rest, *all_owners(found, settings.NUM_CLIENTS)]
 
 
-def all_owners(results: Iterable[Result], count: int) -> list[Result]:
+def all_owners(results: Iterable[research.Result], count: int) -> list[research.Result]:
     """For each seed with so many runs of single owners: their mean, and the worst of them."""
-    owners: dict[int, list[Result]] = {}
+    owners: dict[int, list[research.Result]] = {}
     for r in results:
         if r.experiment.protocol.name == "alone":
             owners.setdefault(r.experiment.seed, []).append(r)
@@ -210,9 +200,9 @@ def report(parts: Parts) -> str:
     return "\n\n".join(blocks)
 
 
-def settings_of(data: str, results: Sequence[Result]) -> str:
+def settings_of(data: str, results: Sequence[research.Result]) -> str:
     """How long, with how many seeds, and what it took."""
-    task = TASKS[data]
+    task = settings.TASKS[data]
     null, results = [r for r in results if is_null(r)], [r for r in results if not is_null(r)]
     seeds = {r.experiment.seed for r in results}
     split, fed = task.split, task.federated
@@ -230,54 +220,54 @@ def settings_of(data: str, results: Sequence[Result]) -> str:
     return words
 
 
-def main_table(results: Sequence[Result], target: float, data: str) -> str:
+def main_table(results: Sequence[research.Result], target: float, data: str) -> str:
     """A row a method and a null row, those with few bytes first."""
-    by_name, rows, ends = groups(results), compared(results), ends_of(results)
+    by_name, rows, ends = research.groups(results), research.compared(results), ends_of(results)
     base = {row.point.name: row.point.nbytes for row in rows}
     shared = {
         row.point.name: row.point.nbytes - first_model(row.point.experiment)
         for row in rows
         if row.point.experiment.protocol.name == "fedavg"
     }
-    lines = [
-        "| method | accuracy [%] | minus the cheaper front row [points] "
+    head = (
+        "method | accuracy [%] | minus the cheaper front row [points] "
         "| minus float32 of its family [points] | MB sent | times the data "
         "| MB without the first model | times fewer "
-        f"| MB to {100 * target:g} % | MB up / down / handed on | front |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+        f"| MB to {100 * target:g} % | MB up / down / handed on | front"
+    )
+    cells = []
     for p, reference_name, gains, star in rows:
         protocol = p.experiment.protocol.name
-        family = BASELINE_FEDERATED if protocol == "fedavg" else BASELINE_SPLIT
-        reference = None if protocol in NULL_MODELS else base.get(family)
+        family = settings.BASELINE_FEDERATED if protocol == "fedavg" else settings.BASELINE_SPLIT
+        reference = None if protocol in research.NULL_MODELS else base.get(family)
         float32 = ends.get(family, {}) if reference and p.name != family else {}
         runs = [run.history for run in by_name[p.name]]
-        reached = [n for h in runs if (n := bytes_to_reach(h, target)) is not None]
+        reached = [n for h in runs if (n := research.bytes_to_reach(h, target)) is not None]
         to_target = megabytes(mean(reached), 2) if len(reached) == len(runs) else "never"
         if reached and len(reached) < len(runs):
             to_target = f"{len(runs) - len(reached)} of {len(runs)} never"
         up, down, all_ = (
             mean(int(h[-1][key]) for h in runs) for key in ("nbytes_up", "nbytes_down", "nbytes")
         )
-        name = f"**{p.name}**" if protocol in NULL_MODELS else p.name
-        cells = [
-            name,
+        line = [
+            f"**{p.name}**" if protocol in research.NULL_MODELS else p.name,
             bench.share_ci([100 * value for value in p.values.values()]),
             bench.gain_words([100 * g for g in gains], p.num_seeds if reference_name else 0),
             bench.gain_of(ends[p.name], float32),
             megabytes(p.nbytes),
-            times(p.nbytes, TASKS[data].data),
+            times(p.nbytes, settings.TASKS[data].data),
             megabytes(shared[p.name]) if p.name in shared else "",
             f"{reference / p.nbytes:,.1f}" if reference else "",
             to_target,
             " / ".join(megabytes(each) for each in (up, down, round(abs(all_ - up - down)))),
             star,
         ]
-        lines.append("| " + " | ".join(cells) + " |")
+        cells.append(line)
+    lines = [markdown(head, cells)]
     cheaper = [
         row.point._replace(nbytes=shared.get(row.point.name, row.point.nbytes)) for row in rows
     ]
-    best = {p.name for p in front(sorted(cheaper, key=lambda p: p.nbytes))}
+    best = {p.name for p in research.front(sorted(cheaper, key=lambda p: p.nbytes))}
     if new := sorted(best - {row.point.name for row in rows if row.star}):
         lines += ["", f"Without the first model the front would also have: {'; '.join(new)}."]
     names = {row.point.name.removesuffix(SAME) for row in rows}
@@ -286,44 +276,40 @@ def main_table(results: Sequence[Result], target: float, data: str) -> str:
     return "\n".join([*lines, *beside_alone(results)])
 
 
-def first_model(e: Experiment) -> int:
+def first_model(e: research.Experiment) -> int:
     """The bytes of averaging's first model to all clients, by the row's own codec; nobody trains.
 
     A seed that all share would make the same model everywhere for free.
     """
     channel = Channel({kind: codec for kind, codec in e.codecs.items() if kind == "model"})
-    model = splitnn_mlp(SIDES[TASKS[task_of(e)].data] ** 2, seed=e.seed).state_dict()
+    model = splitnn_mlp(
+        settings.SIDES[settings.TASKS[settings.task_of(e)].data] ** 2, seed=e.seed
+    ).state_dict()
     channel.send("server", "client", "model", model)
     return e.num_clients * channel.nbytes()
 
 
-def at_equal_passes(results: Sequence[Result], data: str) -> str:
+def at_equal_passes(results: Sequence[research.Result], data: str) -> str:
     """Averaging after as many passes as split methods make, so after as much computing."""
-    passes, words = TASKS[data].passes, []
-    for name in (BASELINE_FEDERATED, "3 bits + EF both ways"):
-        then = {r.experiment.seed: r.history[passes - 1] for r in groups(results)[name]}
-        right, sent = (
-            bench.share_ci([100 * run["accuracy"] for run in then.values()]),
-            bench.mean_nbytes(then),
-        )
-        less = bench.gain_of(then, ends_of(results)[BASELINE_SPLIT])
+    passes, words = settings.TASKS[data].passes, []
+    for name in (settings.BASELINE_FEDERATED, "3 bits + EF both ways"):
+        then = {r.experiment.seed: r.history[passes - 1] for r in research.groups(results)[name]}
+        right, sent = bench.accuracies(then), bench.mean_nbytes(then)
+        less = bench.gain_of(then, ends_of(results)[settings.BASELINE_SPLIT])
         words.append(f"{name} has {right} % for {megabytes(sent)} MB ({less} points)")
     return (
         f"Averaging after as many passes as split methods make, {passes} rounds, "
-        f"and its difference from {BASELINE_SPLIT}: {'; '.join(words)}."
+        f"and its difference from {settings.BASELINE_SPLIT}: {'; '.join(words)}."
     )
 
 
 def beside_known(parts: Parts) -> str:
     """Accuracy on strangers minus accuracy on known writers, over the rows of digits."""
-    known, lines = parts_of(read_kept(), [KNOWN]), []
-    for words in PARTITIONS:
-        ends, before = (
-            ends_of(each[key, words]) for each, key in ((parts, "digits"), (known, KNOWN))
-        )
-        less = sorted(
-            100 * (_mean(ends[name]) - _mean(before[name])) for name in ends if name in before
-        )
+    known, lines = parts_of(read_kept(), [settings.KNOWN]), []
+    for words in settings.PARTITIONS:
+        ends, before = ends_of(parts["digits", words]), ends_of(known[settings.KNOWN, words])
+        both = [name for name in ends if name in before]
+        less = sorted(100 * (_mean(ends[name]) - _mean(before[name])) for name in both)
         lines.append([words, len(less), *(f"{x:+.2f}" for x in (less[0], median(less), less[-1]))])
     return markdown("digits | rows | least [points] | median | most", lines)
 
@@ -332,7 +318,7 @@ def _mean(runs: bench.Runs) -> float:
     return mean(run["accuracy"] for run in runs.values())
 
 
-def ends_of(results: Iterable[Result]) -> dict[str, bench.Runs]:
+def ends_of(results: Iterable[research.Result]) -> dict[str, bench.Runs]:
     """The last record of each run, by name and seed."""
     found: dict[str, bench.Runs] = {}
     for r in results:
@@ -341,7 +327,7 @@ def ends_of(results: Iterable[Result]) -> dict[str, bench.Runs]:
     return found
 
 
-def beside_alone(results: Sequence[Result]) -> Iterator[str]:
+def beside_alone(results: Sequence[research.Result]) -> Iterator[str]:
     """Which methods are below an owner that stays alone, after Holm's correction over them."""
     ends = ends_of(results)
     names = dict.fromkeys(r.experiment.name for r in results if not is_null(r))
@@ -364,9 +350,9 @@ PAIRS = (
     ("SplitNN, 4 bits both ways", "RandTopK 10 %"),
     ("3 bits + EF both ways", "delta-coded cache, 2 bits"),
     ("3 bits + EF both ways", "SplitNN, 4 bits all ways"),
-    ("3 bits + EF both ways", BASELINE_SPLIT),
-    (BASELINE_FEDERATED, BASELINE_SPLIT),
-    (ONE_BIT, BASELINE_FEDERATED),
+    ("3 bits + EF both ways", settings.BASELINE_SPLIT),
+    (settings.BASELINE_FEDERATED, settings.BASELINE_SPLIT),
+    (ONE_BIT, settings.BASELINE_FEDERATED),
     (f"{ONE_BIT}, trained longer", ONE_BIT),
     (
         "send one for each class and owner: distilled samples, 4 bits per pixel",
@@ -379,18 +365,16 @@ PAIRS = (
 def pairs(parts: Parts) -> str:
     """Rows that the page compares, by task: points of accuracy, paired by seed."""
     tasks = {f"{data}, {words}": ends_of(results) for (data, words), results in parts.items()}
-    lines = [
-        f"| this | in place of this | {' | '.join(f'{task} [points]' for task in tasks)} |",
-        "|---|---" + "|---" * len(tasks) + "|",
-    ]
+    lines = []
     for this, other in PAIRS:
         cells = []
         for ends in tasks.values():
             one, two = (ends.get(name) or ends.get(name + SAME, {}) for name in (this, other))
             cells.append(bench.gain_of(one, two) if one else "")
         if any(cells):
-            lines.append(f"| {' | '.join([this, other, *cells])} |")
-    return "\n".join(lines)
+            lines.append([this, other, *cells])
+    heads = (f"{task} [points]" for task in tasks)
+    return markdown(" | ".join(("this | in place of this", *heads)), lines)
 
 
 def vepakomma() -> str:
@@ -405,12 +389,14 @@ def vepakomma() -> str:
 
 def draw(parts: Parts, path: Path = FIGURE) -> None:
     """A Pareto plot a task, one below the other; the same methods are named in all of them."""
-    names = {p.name for results in parts.values() for p in front(points(results))} | REFERENCES
+    names = {
+        p.name for results in parts.values() for p in research.front(research.points(results))
+    } | REFERENCES
     figure = plots.new_figure(width=10, height=4.6 * len(parts))
     axes = figure.subplots(len(parts), squeeze=False)[:, 0]
     for ax, ((data, words), results) in zip(axes, parts.items(), strict=True):
         research_plots.pareto([r for r in results if r.history[-1]["nbytes"]], ax, names=names)
-        (alone,) = points([r for r in results if r.experiment.name == ALONE]) or (None,)
+        (alone,) = research.points([r for r in results if r.experiment.name == ALONE]) or (None,)
         if alone and ax.get_ylim()[0] < 100 * alone.value:
             ax.axhline(100 * alone.value, color="#777777", linestyle=":", linewidth=1)
             place, axis = (0.01, 100 * alone.value), ("axes fraction", "data")

@@ -22,6 +22,7 @@ from statistics import mean
 import fltoolkit_research as research
 from experiments import runs as bench
 from experiments.null_rows import ALONE, megabytes, times
+from experiments.pareto import settings
 from experiments.pareto.report import (
     MODULES,
     Parts,
@@ -30,14 +31,6 @@ from experiments.pareto.report import (
     pairs,
     parts_of,
     read_kept,
-)
-from experiments.pareto.settings import (
-    ALONE_PREFIX,
-    BASELINE_FEDERATED,
-    BASELINE_SPLIT,
-    TASKS,
-    experiments,
-    task_of,
 )
 from experiments.tables import markdown
 from fltoolkit.history import History
@@ -91,7 +84,7 @@ class Row:
 
 @cache  # reading the texts of thousands of settings takes seconds
 def _at(row: Row, seed: int) -> Experiment:
-    source = TASKS[task_of(row.experiment)].source(seed)
+    source = settings.TASKS[settings.task_of(row.experiment)].source(seed)
     found = replace(with_rate(row.experiment, row.factor), seed=seed, data=source)
     return without_entropy(trial(found) if row.choosing else found)
 
@@ -133,13 +126,13 @@ def without_entropy(e: Experiment) -> Experiment:
 def method_of(e: Experiment) -> str:
     """The name that shares a choice: all owners alone have one rate."""
     name, _, part = e.name.rpartition(" (")
-    return f"{ALONE if name.startswith(ALONE_PREFIX) else name} ({part}"
+    return f"{ALONE if name.startswith(settings.ALONE_PREFIX) else name} ({part}"
 
 
 def methods(data: str) -> dict[str, list[Experiment]]:
     """What has a learning rate, by the name of the method."""
     found: dict[str, list[Experiment]] = {}
-    for e in experiments(data, [0], PLANS[data].parts):
+    for e in settings.experiments(data, [0], PLANS[data].parts):
         if e.protocol.name not in ("nothing", "one_sum", "solved"):
             found.setdefault(method_of(e), []).append(e)
     return found
@@ -195,7 +188,7 @@ def results(
         for name, mine in methods(data).items():
             if name in factors:
                 yield from ((Row(e, factors[name], choosing=False), seed) for e in mine)
-        for e in experiments(data, [0], plan.parts):
+        for e in settings.experiments(data, [0], plan.parts):
             if e.protocol.name == "nothing":
                 yield Row(e, 1, choosing=False), seed
 
@@ -226,7 +219,7 @@ def parts(data: str, stored: Mapping[str, bench.Result]) -> Parts:
     """
     sent, found = dict[str, list[int]](), dict[str, list[research.Result]]()
     for r in read_kept():
-        if task_of(r.experiment) == data:
+        if settings.task_of(r.experiment) == data:
             sent.setdefault(r.experiment.name, []).append(int(r.history[-1]["nbytes"]))
     for row, seed in results(data, stored):
         name = row.experiment.name
@@ -315,19 +308,14 @@ def trials_table(data: str, scores: Mapping[str, Scores]) -> str:
 
 def results_table(data: str, runs: Sequence[research.Result]) -> str:
     """A row for each method at the rate that was chosen for it, those with few bytes first."""
-    ends = ends_of(runs)
-    lines = [
-        "| method | rate | accuracy [%] | minus the cheaper front row [points] "
-        "| minus float32 of its family [points] | MB, as above | times the data | front |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    ends, lines = ends_of(runs), []
     for p, reference, gains, star in compared(runs):
-        e = p.experiment
-        null = e.protocol.name in NULL_MODELS
-        family = BASELINE_FEDERATED if e.protocol.name == "fedavg" else BASELINE_SPLIT
+        e, protocol = p.experiment, p.experiment.protocol.name
+        null = protocol in NULL_MODELS
+        family = settings.BASELINE_FEDERATED if protocol == "fedavg" else settings.BASELINE_SPLIT
         cells = [
             f"**{p.name}**" if null else p.name,
-            "" if e.protocol.name == "nothing" else f"{rate_of(e):g}",
+            "" if protocol == "nothing" else f"{rate_of(e):g}",
             bench.share_ci([100 * value for value in p.values.values()]),
             bench.gain_words([100 * g for g in gains], p.num_seeds if reference else 0),
             "" if null or p.name == family else bench.gain_of(ends[p.name], ends.get(family, {})),
@@ -335,8 +323,13 @@ def results_table(data: str, runs: Sequence[research.Result]) -> str:
             times(p.nbytes, data),
             star,
         ]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, *beside_alone(runs)])
+        lines.append(cells)
+    table = markdown(
+        "method | rate | accuracy [%] | minus the cheaper front row [points] "
+        "| minus float32 of its family [points] | MB, as above | times the data | front",
+        lines,
+    )
+    return "\n".join([table, *beside_alone(runs)])
 
 
 def main() -> None:
