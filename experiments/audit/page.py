@@ -7,12 +7,11 @@ from pathlib import Path
 from experiments.audit import opponent, rule
 from experiments.audit.claim import GROUPS, KNOWN, MEANING, UNQUOTED, Claim, Finding, Verdict
 from experiments.runs import DOCS, write_between
+from experiments.tables import markdown
 
 PAGE, PICTURE = DOCS / "audit.md", DOCS / "images" / "audit.svg"
-BEGIN, END = (
-    "<!-- begin: printed by python -m experiments.audit --page -->",
-    "<!-- end: printed -->",
-)
+BEGIN = "<!-- begin: printed by python -m experiments.audit --page -->"
+END = "<!-- end: printed -->"
 COLOURS = {
     Verdict.REPRODUCED: "#2e7d32",
     Verdict.AGREES: "#00695c",
@@ -28,11 +27,11 @@ Found = Mapping[str, tuple[Claim, Finding]]
 def report(found: Found) -> str:
     """All of the page that is printed: counts, a table, and a section for each claim."""
     counts = counted(found)
-    lines = ["| verdict | claims | what it means |", "|---|---|---|"]
-    lines += [f"| *{v.value}* | {counts[v]} | {MEANING[v]} |" for v in Verdict]
     known = [opponent.OPPONENTS[name] for name in found if name in opponent.OPPONENTS]
     dearer = sum(each.dearer for each in known)
-    lines += [f"| *{opponent.DEARER}* | {dearer} of {len(known)} | {opponent.MEANING} |"]
+    meant = [(f"*{v.value}*", counts[v], MEANING[v]) for v in Verdict]
+    meant += [(f"*{opponent.DEARER}*", f"{dearer} of {len(known)}", opponent.MEANING)]
+    lines = [markdown("verdict | claims | what it means", meant)]
     lines += ["", f"{len(found)} claims, each of them run by one command, {seeds(found, 3)} with "]
     lines[-1] += f"three seeds or more, {seeds(found, 5)} with five or more."
     lines += ["", f"*Times the data* could be computed for {len(known)} claims by the numbers of "]
@@ -43,18 +42,13 @@ def report(found: Found) -> str:
         mine = {name: each for name, each in found.items() if each[0].group == group}
         if not mine:
             continue
-        lines += ["", f"## {group.capitalize()}", ""]
-        lines += [
-            "| claim | ours, up | ours, both ways | times the data, by its own numbers | verdict |",
-            "|---|---|---|---|---|",
-        ]
+        rows = []
         for name, (claim, finding) in mine.items():
-            cells = (finding.up, finding.total)
-            up, total = (f"{c} times" if c else "" for c in cells)
-            lines.append(
-                f"| [{claim.title}](#{name}) | {up} | {total} | {opponent.times_of(name)} "
-                f"| *{finding.verdict.value}*{by_abstract(claim)}{opponent.beside(name)} |"
-            )
+            ours = (f"{cell} times" if cell else "" for cell in (finding.up, finding.total))
+            verdict = f"*{finding.verdict.value}*{by_abstract(claim)}{opponent.beside(name)}"
+            rows.append([f"[{claim.title}](#{name})", *ours, opponent.times_of(name), verdict])
+        head = "claim | ours, up | ours, both ways | times the data, by its own numbers | verdict"
+        lines += ["", f"## {group.capitalize()}", "", markdown(head, rows)]
         for name, (claim, finding) in mine.items():
             lines += ["", f"### {name}", "", f"**{claim.title}**", ""]
             lines += section(name, claim, finding)

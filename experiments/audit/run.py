@@ -60,9 +60,7 @@ def missing(claims: Mapping[str, Claim], path: Path = RESULTS) -> list[tuple[str
         for turn, seed in enumerate(claim.seeds)
         if key(name, claim, measured, seed) not in there
     ]
-    return [
-        (name, measured, seed) for *_, name, measured, seed in sorted(todo, key=lambda t: t[:2])
-    ]
+    return [each[2:] for each in sorted(todo, key=lambda t: t[:2])]
 
 
 def audit(claims: Mapping[str, Claim], path: Path = RESULTS) -> Iterator[str]:
@@ -114,11 +112,8 @@ def finding(name: str, claim: Claim, path: Path = RESULTS) -> Finding | None:
 
 def quick(claim: Claim, seeds: Sequence[int] = (0,)) -> Finding:
     """The quick edition: few samples, one seed. Its verdict means nothing, but it has one."""
-    return claim.judge(
-        Runs(
-            {
-                name: {seed: measured_once(what, seed, quick=True) for seed in seeds}
-                for name, what in claim.measures.items()
-            }
-        )
-    )
+    values = {
+        name: {seed: measured_once(what, seed, quick=True) for seed in seeds}
+        for name, what in claim.measures.items()
+    }
+    return claim.judge(Runs(values))
