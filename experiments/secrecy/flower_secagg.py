@@ -27,6 +27,7 @@ def main() -> None:
 
 def bytes_by_stage(dtype: Any) -> dict[str, float]:
     """Bytes of a client's reply in each stage, the mean of all clients."""
+    from flwr.common import Context, RecordDict
     from flwr.common.secure_aggregation.secaggplus_constants import Key, Stage
     from flwr.server.workflow import SecAggPlusWorkflow
 
@@ -40,24 +41,18 @@ def bytes_by_stage(dtype: Any) -> dict[str, float]:
         Key.MOD_RANGE: given["modulus_range"].default,
         Key.MAX_WEIGHT: given["max_weight"].default,
     }
-    contexts, sent, ids = _contexts(), {}, range(1, NUM_CLIENTS + 1)
+    sent, ids = {}, range(1, NUM_CLIENTS + 1)
+    contexts = {k: Context(0, k, {}, RecordDict(), {}) for k in ids}
     configs = dict.fromkeys(ids, setup)
     for stage in Stage.all():
         replies, sizes = {}, []
         for node in ids:
-            replies[node], nbytes = _reply(
-                node, {Key.STAGE: stage, **configs[node]}, contexts, dtype
-            )
+            config = {Key.STAGE: stage, **configs[node]}
+            replies[node], nbytes = _reply(node, config, contexts, dtype)
             sizes.append(nbytes)
         sent[stage] = sum(sizes) / NUM_CLIENTS
         configs = {node: _next(stage, node, replies) for node in ids}
     return sent
-
-
-def _contexts() -> dict[int, Any]:
-    from flwr.common import Context, RecordDict
-
-    return {k: Context(0, k, {}, RecordDict(), {}) for k in range(1, NUM_CLIENTS + 1)}
 
 
 def _reply(node: int, configs: dict[str, Any], contexts: dict[int, Any], dtype: Any) -> Any:
@@ -87,9 +82,8 @@ def _reply(node: int, configs: dict[str, Any], contexts: dict[int, Any], dtype: 
         return Message(compat.fitres_to_recorddict(result, False), reply_to=asked)
 
     out = secaggplus_mod(message, contexts[node], trained).content
-    return dict(out.config_records[RECORD_KEY_CONFIGS]), len(
-        recorddict_to_proto(out).SerializeToString()
-    )
+    nbytes = len(recorddict_to_proto(out).SerializeToString())
+    return dict(out.config_records[RECORD_KEY_CONFIGS]), nbytes
 
 
 def _next(stage: str, node: int, replies: dict[int, dict[str, Any]]) -> dict[str, Any]:
