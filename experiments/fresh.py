@@ -59,11 +59,8 @@ def named() -> Iterator[tuple[str, str, list[str]]]:
 
 def draw(path: Path = DRAWN) -> None:
     """Draw five seeds for the names of each table that have none: one line for each table."""
-    old = {
-        (row["data"], row["part"], name)
-        for row in bench.read(path).values()
-        for name in row["names"]
-    }
+    rows = bench.read(path).values()
+    old = {(row["data"], row["part"], name) for row in rows for name in row["names"]}
     for data, part, names in named():
         if new := [name for name in names if (data, part, name) not in old]:
             what = {"key": f"draw {len(bench.read(path)) + 1}", "date": date.today().isoformat()}
@@ -115,17 +112,11 @@ def report() -> str:
             if name in found:
                 was, now = ([100 * r["accuracy"] for r in e[name].values()] for e in (ends, found))
                 within = interval(was).low <= mean(now) <= interval(was).high
-                sent = " / ".join(
-                    megabytes(bench.mean_nbytes(each[name])) for each in (ends, found)
-                )
-                cells = (
-                    bench.share_ci(was),
-                    bench.share_ci(now),
-                    "yes" if within else "no",
-                    apart(was, now),
-                )
+                sent = (megabytes(bench.mean_nbytes(each[name])) for each in (ends, found))
+                cells = [words, name, bench.share_ci(was), bench.share_ci(now)]
+                cells += ["yes" if within else "no", apart(was, now)]
                 paired = bench.gain_of(found[name], found.get(BASELINE_FEDERATED, {}))
-                lines.append([words, name, *cells, paired, sent])
+                lines.append([*cells, paired, " / ".join(sent)])
         words += f": seeds {', '.join(map(str, drawn['seeds']))}, drawn on {drawn['date']}"
         left = "; ".join(name for name in drawn["names"] if name not in found)
         told.append(words + "; not measured yet: " * bool(left) + left + ".")

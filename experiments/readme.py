@@ -185,13 +185,8 @@ def table() -> str:
     for name, words in README_ROWS.items():
         sent = bench.mean_nbytes(found[name])
         new = bench.accuracies(again[name]) if name in again else ""
-        cells = (
-            bench.accuracies(found[name]),
-            new,
-            megabytes(sent),
-            times_cell(sent, README_TABLE[0]),
-        )
-        lines.append([words, *cells])
+        cells = [words, bench.accuracies(found[name]), new, megabytes(sent)]
+        lines.append([*cells, times_cell(sent, README_TABLE[0])])
     rows = markdown("what | accuracy [%] | on fresh seeds [%] | MB sent | times the data", lines)
     return rows + "\n\n" + with_test_draw((found[name] for name in README_ROWS), 10_000)
 

@@ -89,14 +89,8 @@ class Setting:
 
     def key(self, task: Task, seed: int) -> str:
         """The same for the same run, whatever it is called: so a rerun knows what is there."""
-        what = {
-            **asdict(task),
-            "seed": seed,
-            "kind": f"{self.kind}, all linear layers",
-            "lr": self.lr,
-            "rank": self.rank,
-        }
-        return digest(what | {"codec": repr(self.codec)})
+        what = {**asdict(task), "seed": seed, "kind": f"{self.kind}, all linear layers"}
+        return digest(what | {"lr": self.lr, "rank": self.rank, "codec": repr(self.codec)})
 
 
 LR = {"full": 3e-3, "lora": 1e-2, "ffa": 1e-2, "ends": 2e-2}

@@ -75,31 +75,25 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
     text = text_of(task.text)
     model = learned(task.text, task.pretrained_steps)
     generator = torch.Generator().manual_seed(seed)
-    known, victims = (
-        x[torch.randperm(len(x), generator=generator)[:count]]
-        for x, count in (
-            (text.windows(CONTEXT)[0], task.num_known),
-            (text.windows(CONTEXT, "test")[0], task.num_victims),
-        )
-    )
+    known, victims = text.windows(CONTEXT)[0], text.windows(CONTEXT, "test")[0]
+    known = known[torch.randperm(len(known), generator=generator)[: task.num_known]]
+    victims = victims[torch.randperm(len(victims), generator=generator)[: task.num_victims]]
     alice = Party("alice", model[: setting.cut])
     channel = Channel({} if setting.codec is None else {"activations": setting.codec})
     heard = overhear(alice, known, channel)
     h = heard.h.unflatten(1, (CONTEXT, -1))
     seen = overhear(alice, victims, channel).h.unflatten(1, (CONTEXT, -1))
     table, positions = model[0].what.weight.detach(), model[0].where.weight.detach()
-    num_tokens = len(text.alphabet)
+    size = {"num_tokens": len(text.alphabet)}
     guesses = {"nearest": nearest_tokens(seen, table, positions=positions)}
     for name, hidden, reach in (("probe", 0, 0), ("network", 128, 0), ("neighbours", 128, 1)):
-        decoder = train_token_decoder(
-            h, known, num_tokens=num_tokens, seed=seed, hidden=hidden, reach=reach
-        )
+        decoder = train_token_decoder(h, known, **size, seed=seed, hidden=hidden, reach=reach)
         guesses[name] = decoder(seen)
     return {
         **{"key": setting.key(task, seed), "experiment": "inversion", "task": task.text},
         **{"name": setting.name, "seed": seed},
         **{name: float((g == victims).double().mean()) for name, g in guesses.items()},
-        "null": unigram_guess(victims, known, num_tokens=num_tokens),
+        "null": unigram_guess(victims, known, **size),
         "nbytes": heard.nbytes / known.numel(),  # a character
         "deviation": float(h.std()),
         "seconds": round(time.process_time() - start, 1),

@@ -36,11 +36,8 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
     }
     if setting.part == PRIOR:
         some = slice(task.num_victims)
-        found = prior(
-            *(data.x_train[auxiliary], data.y_train[auxiliary]),
-            data.x_test[some],
-            data.y_test[some],
-        )
+        x, y = data.x_train[auxiliary], data.y_train[auxiliary]
+        found = prior(x, y, data.x_test[some], data.y_test[some])
         return about | {"explained_variance": found[setting.name], "seconds": _since(start)}
     labels, test_labels = data.y_train[own], data.y_test
     if setting.binary:

@@ -53,10 +53,8 @@ def pictures_table() -> str:
     """Every setting that was run, by bytes."""
     named = by_name([*read(RESULTS).values()])
     together = [r for runs in named.values() for r in runs if r["kind"] == "Together"]
-    data, curves = (
-        mean(r["nbytes_data"] for r in together),
-        {r["seed"]: r["curve"] for r in together},
-    )
+    data = mean(r["nbytes_data"] for r in together)
+    curves = {r["seed"]: r["curve"] for r in together}
     found = []
     for name, runs in sorted(named.items(), key=lambda item: mean(r["nbytes"] for r in item[1])):
         sent, seen = mean(r["nbytes"] for r in runs), mean(map(samples_seen, runs))
