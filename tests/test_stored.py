@@ -117,11 +117,7 @@ def measured_room(play: Callable[[], Any]) -> dict[str, float]:
     room: dict[str, float] = {}
     plain, cross, seeds = play(), Channel.cross, itertools.count()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            Channel,
-            "cross",
-            lambda c, link, x: cross(c, link, moved(x, next(seeds))),
-        )
+        patch.setattr(Channel, "cross", lambda c, link, x: cross(c, link, moved(x, next(seeds))))
         for _ in range(PLAYS):
             widen(room, plain, play())
     so_far: dict[tuple[str, str], float] = {}

@@ -17,13 +17,7 @@ from fltoolkit.codecs import ErrorFeedback, Float8, Pipeline, Quantize, TopK
 from fltoolkit.federated import Local, Server, fedavg
 from fltoolkit.models import seeded
 from fltoolkit_research.codecs import Difference, RandomK, Sign
-from fltoolkit_research.federated import (
-    AllGather,
-    GaussianDP,
-    Ring,
-    ddp,
-    diloco,
-)
+from fltoolkit_research.federated import AllGather, GaussianDP, Ring, ddp, diloco
 from fltoolkit_research.secrecy import Grid, SecureSum
 
 

@@ -37,10 +37,7 @@ PARTS = {  # by the number of the notebook
         "only an update": letters("c", "a", "b"),
         "what stands beside a factor": letters("b", "a", "c"),
         "both ends at home": letters("b", "a", "c"),
-        "the longer message": Case(
-            right=[2.5],
-            wrong=[0.4, 0.156, 10, 2, NAN],
-        ),
+        "the longer message": Case(right=[2.5], wrong=[0.4, 0.156, 10, 2, NAN]),
     },
 }
 CASES = {name: case for part in PARTS.values() for name, case in part.items()}

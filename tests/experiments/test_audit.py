@@ -8,13 +8,7 @@ import pytest
 
 from experiments.audit import opponent, page, rule
 from experiments.audit.__main__ import main
-from experiments.audit.claim import (
-    Finding,
-    Runs,
-    Verdict,
-    judged,
-    times,
-)
+from experiments.audit.claim import Finding, Runs, Verdict, judged, times
 from experiments.audit.run import audit, find, finding, key, missing, quick
 from experiments.runs import read
 

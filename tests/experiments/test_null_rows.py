@@ -4,13 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.null_rows import (
-    ONE_BIT,
-    REQUIRED,
-    SEND,
-    data_nbytes,
-    times,
-)
+from experiments.null_rows import ONE_BIT, REQUIRED, SEND, data_nbytes, times
 from experiments.pareto import report as pareto_report
 from experiments.pareto.settings import experiments
 from fltoolkit import History, load

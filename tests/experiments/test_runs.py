@@ -6,14 +6,7 @@ from argparse import Namespace
 import pytest
 
 from experiments import runs
-from experiments.runs import (
-    STORED,
-    Page,
-    fill,
-    put_between,
-    read,
-    sweep,
-)
+from experiments.runs import STORED, Page, fill, put_between, read, sweep
 
 
 class Setting:

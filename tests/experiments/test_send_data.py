@@ -7,14 +7,7 @@ import pytest
 import torch
 
 from experiments.send_data import law
-from experiments.send_data.pictures import (
-    Form,
-    Pictures,
-    message,
-    pixels,
-    shares,
-    smaller,
-)
+from experiments.send_data.pictures import Form, Pictures, message, pixels, shares, smaller
 from experiments.send_data.run import _sent, _together
 from experiments.send_data.settings import Sent, Together
 from experiments.send_data.training import Pixels

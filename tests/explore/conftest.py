@@ -64,12 +64,7 @@ def open_page(browser: Any) -> Iterator[Open]:
     contexts, trouble = [], []
 
     def open_(
-        name: str,
-        hash: str = "",
-        *,
-        scheme: str = "light",
-        width: int = 1280,
-        **more: Any,
+        name: str, hash: str = "", *, scheme: str = "light", width: int = 1280, **more: Any
     ) -> Any:
         size = {"width": width, "height": 740 if width < 500 else 900}
         more = {"viewport": size, "color_scheme": scheme, **more}

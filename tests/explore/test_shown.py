@@ -14,13 +14,7 @@ from experiments.async_states.__main__ import RESULTS as SILENCE
 from experiments.pareto import report as pareto_report
 from experiments.runs import read, rows_of
 from fltoolkit.units import amount
-from fltoolkit_research import (
-    bytes_to_reach,
-    compared,
-    groups,
-    points,
-    seconds_on,
-)
+from fltoolkit_research import bytes_to_reach, compared, groups, points, seconds_on
 from fltoolkit_research.intervals import interval, mean_ci, paired
 
 pytestmark = pytest.mark.browser

@@ -9,15 +9,7 @@ from torch import nn
 
 from experiments.replications.asynchronous import AsyncServer, fedbuff
 from fltoolkit.channel import Channel
-from fltoolkit.federated import (
-    Constant,
-    Even,
-    Fleet,
-    Local,
-    Polynomial,
-    Scripted,
-    fedavg,
-)
+from fltoolkit.federated import Constant, Even, Fleet, Local, Polynomial, Scripted, fedavg
 from fltoolkit.models import seeded
 
 TWO = {"a": number(1), "b": number(10)}

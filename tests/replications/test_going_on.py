@@ -18,11 +18,7 @@ from fltoolkit.checkpoint import load_run, save_run
 from fltoolkit.codecs import ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.federated import Fleet, Local
 from fltoolkit.party import Party
-from fltoolkit_research.federated import (
-    ddp,
-    diloco,
-    muon_for,
-)
+from fltoolkit_research.federated import ddp, diloco, muon_for
 
 STEP = {"local": Local(3, optimizer=ADAM, steps=1, clip_norm=0.5)}
 PLAIN = {"local": Local(4, lr=0.05, steps=3), "cohort": 2}

@@ -6,13 +6,7 @@ import torch
 from core.federated.small import FOUR, network
 from torch import nn
 
-from experiments.replications.zeroth_order import (
-    Directions,
-    Followed,
-    decomfl,
-    direction,
-    fedkseed,
-)
+from experiments.replications.zeroth_order import Directions, Followed, decomfl, direction, fedkseed
 from fltoolkit.channel import Channel
 from fltoolkit.federated import Local
 from fltoolkit.federated.client import batch_indices

@@ -172,10 +172,7 @@ def test_files(tmp_path):
         path.write_text(json.dumps(value))
         with pytest.raises(ValueError, match=rf"sweep\.json.* {words}"):
             read(path)
-    for text, words in (
-        ("[", "cannot be read as JSON"),
-        ("[" * 10**5, "cannot be read as JSON"),
-    ):
+    for text, words in (("[", "cannot be read as JSON"), ("[" * 10**5, "cannot be read as JSON")):
         path.write_text(text)
         with pytest.raises(ValueError, match=words):
             read(path)

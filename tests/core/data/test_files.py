@@ -81,12 +81,7 @@ def test_without_network_the_error_names_three_ways_out(folders):
         load("fashion_mnist")
     assert isinstance(caught.value, DataNotFoundError)
     places = (str(root), str(cache / "fashion_mnist"), "http://127.0.0.1:1/b/")
-    for part in (
-        *places,
-        "FLTOOLKIT_DATA",
-        "connect to the internet",
-        'load("digits")',
-    ):
+    for part in (*places, "FLTOOLKIT_DATA", "connect to the internet", 'load("digits")'):
         assert part in str(caught.value)
 
 

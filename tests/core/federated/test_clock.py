@@ -5,10 +5,7 @@ import math
 import pytest
 import torch
 
-from fltoolkit.federated import (
-    LogNormal,
-    Scripted,
-)
+from fltoolkit.federated import LogNormal, Scripted
 
 CLIENTS = [f"client{k}" for k in range(400)]
 

@@ -5,13 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from course.labs.few_digits import (
-    SECONDS,
-    assert_repeated,
-    by_script,
-    small,
-    wait_until,
-)
+from course.labs.few_digits import SECONDS, assert_repeated, by_script, small, wait_until
 
 from fltoolkit.data import load
 from fltoolkit_course.labs import ThresholdLab

@@ -9,12 +9,7 @@ import torch
 from made_up import ALL
 
 from fltoolkit_course.labs import Panel, ThresholdLab
-from fltoolkit_course.panels import (
-    LeakPanel,
-    OwnersPanel,
-    Playground,
-    TradeoffPanel,
-)
+from fltoolkit_course.panels import LeakPanel, OwnersPanel, Playground, TradeoffPanel
 
 PANELS: dict[str, Callable[[], Any]] = {
     "leakage": lambda: LeakPanel([], *3 * [torch.zeros(1)]),

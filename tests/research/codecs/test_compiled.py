@@ -13,15 +13,7 @@ from fltoolkit.codecs import Entropy, Pipeline, Quantize
 from fltoolkit.codecs.entropy import Fast, Plain
 from fltoolkit.testing import normal
 from fltoolkit.wire import WireError
-from fltoolkit_research.codecs import (
-    DRIVE,
-    EDEN,
-    ContextEntropy,
-    Rotate,
-    _lanes,
-    compile,
-    rotate,
-)
+from fltoolkit_research.codecs import DRIVE, EDEN, ContextEntropy, Rotate, _lanes, compile, rotate
 
 pytestmark = [
     pytest.mark.machines,

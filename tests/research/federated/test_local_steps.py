@@ -9,11 +9,7 @@ from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.federated import Fleet, Local
-from fltoolkit_research.federated import (
-    ThroughServer,
-    ddp,
-    diloco,
-)
+from fltoolkit_research.federated import ThroughServer, ddp, diloco
 
 THREE = {name: FOUR[name] for name in ("w0", "w1", "w2")}
 

@@ -9,15 +9,7 @@ from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
-from fltoolkit.federated import (
-    Arrivals,
-    Constant,
-    Fleet,
-    Local,
-    LocalUpdate,
-    Server,
-    fedavg,
-)
+from fltoolkit.federated import Arrivals, Constant, Fleet, Local, LocalUpdate, Server, fedavg
 from fltoolkit_research.federated import GaussianDP
 from fltoolkit_research.federated.privacy import clipped
 

@@ -10,12 +10,7 @@ from fltoolkit.history import History
 from fltoolkit.plots.style import summary
 from fltoolkit_research import Experiment, Result, front, points, protocols
 from fltoolkit_research import plots as research_plots
-from fltoolkit_research.plots.fronts import (
-    GREY,
-    MARK_WORDS,
-    OTHER,
-    SHAPES,
-)
+from fltoolkit_research.plots.fronts import GREY, MARK_WORDS, OTHER, SHAPES
 
 
 @pytest.fixture(scope="module")

@@ -13,26 +13,14 @@ from fltoolkit.codecs.coders import CODED
 from fltoolkit.codecs.stage import Symbols, side
 from fltoolkit.testing import TREES, Conformance
 from fltoolkit.wire import WireError, pack
-from fltoolkit_research.pooled import (
-    Distinct,
-    Smallest,
-    beside_the_data,
-    lossless,
-    lossless_nbytes,
-)
+from fltoolkit_research.pooled import Distinct, Smallest, beside_the_data, lossless, lossless_nbytes
 from fltoolkit_research.pooled.compressors import BZ2, ENTROPY, LZMA, PREDICTED
 
 RANDOM = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize(
-    "codec",
-    [
-        lossless(),
-        lossless(Quantize(2)),
-        Pipeline(Distinct()),
-    ],
-    ids=repr,
+    "codec", [lossless(), lossless(Quantize(2)), Pipeline(Distinct())], ids=repr
 )
 class TestConformance(Conformance):
     trees = TREES
