@@ -153,7 +153,7 @@ def one_axis() -> Iterator[str]:
     results = pareto_report.parts_of(pareto_report.read_kept())["mnist", "IID"]
     found = pareto_report.ends_of(results)
     few, cache, stc = "3 bits + EF both ways", "delta-coded cache, 2 bits", "STC 1 %"
-    float32 = pareto_report.BASELINE_FEDERATED
+    float32 = pareto_report.settings.BASELINE_FEDERATED
 
     def words(name: str) -> tuple[str, str, str]:
         each = found[name].values()
@@ -164,7 +164,7 @@ def one_axis() -> Iterator[str]:
     for name, baseline in (
         (few, float32),
         (f"{stc} both ways", float32),
-        (cache, pareto_report.BASELINE_SPLIT),
+        (cache, pareto_report.settings.BASELINE_SPLIT),
     ):
         (right, size, factor), (_, whole, most) = words(name), words(baseline)
         gain = mean_ci(bench.differences(found[name], found[baseline]), "+.2f")

@@ -73,7 +73,7 @@ def test_the_one_plot_shows_the_stored_runs(open_page: Open, data: str, words: s
         for p in found
     ]
     of = {p.name: p.values for p in found}
-    name, base = "loss gate 0.1, Float8", pareto_report.BASELINE_SPLIT
+    name, base = "loss gate 0.1, Float8", pareto_report.settings.BASELINE_SPLIT
     tab.select_option("#method", name)
     gains = [100 * gain for gain in paired(of[name], of[base])]
     wanted = f"{mean_ci(gains, '+.2f')} points beside {base}, paired by seed ({len(gains)})."
