@@ -346,7 +346,9 @@ def run_job(job: dict[str, Any], folder: str, emit: Any) -> None:
     stub.touch()
     options = ["-q", "-s", "--nbval-lax", f"--nbval-cell-timeout={job['cell_seconds']}"]
     options += ["-p", "nbval.plugin", "-p", "no:cacheprovider", "-c", os.devnull]
-    pytest.main([*options, "--rootdir", folder, str(stub)], plugins=[plugin])
+    code = pytest.main([*options, "--rootdir", folder, str(stub)], plugins=[plugin])
+    if code == pytest.ExitCode.INTERNAL_ERROR:
+        emit(event="failed", why="pytest itself failed: does `python -m pytest --version` work?")
     kernel: Any = plugin.kernel
     used = (kernel.fenced.memory, kernel.fenced.cpu_seconds) if kernel else (0, 0.0)
     why = kernel.ended if kernel and kernel.ended != STOPPED else ""
