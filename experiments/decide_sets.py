@@ -7,7 +7,8 @@
     python -m experiments.decide_sets --stories    # the pictures of docs/decide.md, three minutes
 
 The usual five draws (seeds 0 to 4) against five others (5 to 9): the answer, the way with the best
-mean of those that keep the data at home, and the largest difference in bytes.
+mean of those that keep the data at home, pairs of ways that are in the other order although one is
+clearly better in the usual draws (a paired interval), and the largest difference in bytes.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import importlib.util
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +31,7 @@ from fltoolkit.data.datasets import WRITERS_END
 from fltoolkit.plots.style import COLORS, new_axes, tidy
 from fltoolkit_research import decide as deciding
 from fltoolkit_research.decide_table import Table, read_table
-from fltoolkit_research.intervals import interval
+from fltoolkit_research.intervals import interval, paired
 
 USUAL, OTHERS = range(5), range(5, 10)
 THIRDS = {"mean": [*range(10)], "error": [*range(10, 20)], "worst": [*range(20, 30)]}
@@ -124,8 +126,11 @@ def row(name: str, table: Table) -> list[str]:
     one, two = (deciding.decide(table, seeds=seeds) for seeds in (USUAL, OTHERS))
     differs = [abs(one.nbytes[way] / two.nbytes[way] - 1) for way in one.nbytes if two.nbytes[way]]
     same = "yes" if one.answer == two.answer else "no"
+    of, pairs = one.scores, permutations(one.scores, 2)
+    clear = [(a, b) for a, b in pairs if interval(paired(of[a], of[b])).low > 0]
+    other = sum(sum(paired(two.scores[a], two.scores[b])) < 0 for a, b in clear)
     answers = [one.answer, two.answer, same, best(one), best(two)]
-    return [name, *answers, f"{max(differs):.1%}"]
+    return [name, *answers, f"{other} of {len(clear)}", f"{max(differs):.1%}"]
 
 
 def columns() -> str:
@@ -193,7 +198,7 @@ def main() -> None:
         rows.append(row(name, table))
         print(rows[-1], flush=True)
     head = "table | five draws | five others | same | best of five | best of others"
-    PAGE.tell(markdown(f"{head} | bytes differ by", rows), args)
+    PAGE.tell(markdown(f"{head} | clear pairs reversed | bytes differ by", rows), args)
 
 
 if __name__ == "__main__":

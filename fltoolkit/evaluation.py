@@ -32,15 +32,15 @@ __all__ = ["evaluate", "forward"]
 
 @torch.no_grad()
 def forward(
-    parties: Sequence[Party],
+    parties: Sequence[Party | Sequence[Party]],
     x: Shaped[Tensor, "batch ..."] | Sequence[Shaped[Tensor, "batch ..."]],
     *,
     through: Codec | None = None,
 ) -> Float[Tensor, "batch ..."]:
     """The output of the whole network. All parts are in evaluation mode and then restored.
 
-    If x is a sequence, the data are vertical: one block of columns for each of the first parties,
-    whose activations are put side by side for the next one.
+    If x is a sequence, the data are vertical: one block of columns for each party but the last,
+    whose activations are put side by side for it. The last one may be a chain, ``[bob, tail]``.
     With ``through``, the activations go through a fresh copy of that codec at each cut, as they
     would in use. For a network that was trained with `RandTopK`, give
     ``Pipeline(RandTopK(fraction, training=False))``.
@@ -56,19 +56,21 @@ def forward(
     def cross(h: Tensor) -> Tensor:
         return h if crossing is None else crossing.decode(crossing.encode({"h": h}))["h"]
 
-    with in_mode(False, *(party.module for party in parties)):
+    features = [party for party in parties[:-1] if isinstance(party, Party)]
+    rest = [parties[-1]] if isinstance(parties[-1], Party) else [*parties[-1]]
+    with in_mode(False, *(party.module for party in (*features, *rest))):
         if isinstance(x, Tensor):
-            h, rest = x, parties
+            h, rest = x, [*features, *rest]
         else:
-            features, rest = zip(parties[:-1][: len(x)], x, strict=True), parties[len(x) :]
-            hs = [cross(party.module(block.to(party.device))) for party, block in features]
+            blocks = zip(features, x, strict=True)
+            hs = [cross(party.module(block.to(party.device))) for party, block in blocks]
             h = concatenate([each.to(rest[0].device) for each in hs])
         for number, party in enumerate(rest):
             h = party.module((cross(h) if number else h).to(party.device))
         return h
 
 
-Network = Sequence[Party] | Party | nn.Module
+Network = Sequence[Party | Sequence[Party]] | Party | nn.Module
 
 
 @overload
@@ -124,8 +126,9 @@ def evaluate(
         parties, loss_fn = [Party("model", parties)], None
     else:
         parties = [parties] if isinstance(parties, Party) else parties
-        if (loss_fn := parties[-1].loss_fn) is None:
-            raise ValueError(f"party {parties[-1].name!r} is last and has no loss_fn: give it one")
+        last = parties[-1] if isinstance(parties[-1], Party) else parties[-1][-1]
+        if (loss_fn := last.loss_fn) is None:
+            raise ValueError(f"party {last.name!r} is last and has no loss_fn: give it one")
     loss = weight = total = 0.0
     count = 0
     kept: list[tuple[Tensor, Tensor]] = []  # for what needs all outputs at once

@@ -1,4 +1,4 @@
-"""Patients of notebook 02b: what was measured in a lump of each breast, and whether it was cancer.
+"""Patients of notebook 02b: what was measured of a lump in the breast, and whether it was cancer.
 
 Not here: tables of your own, which `fltoolkit_research.decide_table` reads.
 """

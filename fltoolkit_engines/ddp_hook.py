@@ -54,7 +54,7 @@ def averaged(channel: Channel, tree: Tree, kind: str = "model", place: str = "al
     for link, row, size in zip(links, rows, sizes, strict=True):
         message = row[: int(size)].numpy().tobytes()
         for name, value in channel.decode(link, message).items():
-            total[name] = total.get(name, 0) + value
+            total[name] = total.get(name, 0) + value.double()
         for k in {*range(len(links))} - {links.index(link)}:
             channel.count(Link(link.sender, f"rank {k}", kind), message, tree)
     return {name: (total[name] / len(links)).to(value.dtype) for name, value in tree.items()}

@@ -345,10 +345,14 @@ def _answer(scores: dict[str, dict[int, float]], nbytes: dict[str, float]) -> tu
     if factor > 1:
         words += f". If the data may leave: send. They take {factor:,.1f} times fewer bytes"
     if ways is COLUMN_WAYS:
-        return ways[chosen].answer, f"{words}.\n{BY_FORMULA}: both grow with the rows alike"
-    words += f".\n{BY_FORMULA}: only the data grow with the rows, so from {factor:,.1f} times these"
+        return (
+            ways[chosen].answer,
+            f"{words}.\n{BY_FORMULA}: what splitting sends and the data grow alike with the rows",
+        )
+    now = "is already shorter, and as long at" if factor < 1 else "is shorter from"
+    words += f".\n{BY_FORMULA}: only the data grow with the rows, so {chosen} {now}"
     more, grown = ("twice the features", 4) if chosen == SUM else ("ten times the parameters", 10)
-    words += f" rows on {chosen} is shorter; with {more} from {factor * grown:,.1f} times on"
+    words += f" {factor:,.1f} times these rows on; with {more}, {factor * grown:,.1f} times"
     return ways[chosen].answer, words
 
 

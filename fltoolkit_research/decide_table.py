@@ -116,9 +116,13 @@ def _lines(path: str | Path) -> tuple[list[str], list[dict[str, str]]]:
 
 def _arrays(path: str | Path) -> tuple[list[str], list[dict[str, str]]]:
     """The same of a file of arrays."""
-    columns: dict[str, list[str]] = {}
+    names: list[str] = []
+    columns: list[list[str]] = []
     with np.load(path) as held:
-        arrays = {name: np.atleast_1d(held[name]) for name in held.files}
+        try:
+            arrays = {name: np.atleast_1d(held[name]) for name in held.files}
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}; save numbers or texts, no objects") from error
     sizes = {name: len(array) for name, array in arrays.items()}
     if len({*sizes.values()}) > 1 or sum(array.size for array in arrays.values()) > MOST_NUMBERS:
         raise ValueError(
@@ -126,11 +130,10 @@ def _arrays(path: str | Path) -> tuple[list[str], list[dict[str, str]]]:
             f"together at most {MOST_NUMBERS:,} numbers: take a part of the rows"
         )
     for name, array in arrays.items():
-        flat = array.reshape(len(array), -1).T
-        keys = [name] if array.ndim == 1 else [f"{name}{k}" for k in range(len(flat))]
-        columns |= zip(keys, flat.astype(str).tolist(), strict=True)
-    cells = zip(*columns.values(), strict=True)
-    return [*columns], [dict(zip(columns, row, strict=True)) for row in cells]
+        flat = array.reshape(len(array), -1).T if len(array) else array[:0].reshape(0, 0)
+        names += [name] if array.ndim == 1 else [f"{name}{k}" for k in range(len(flat))]
+        columns += flat.astype(str).tolist()
+    return names, [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _empty(cell: str | None) -> bool:

@@ -127,7 +127,7 @@ def _by_kind(channel: Channel, clients: Collection[str]) -> dict[str, int]:
     sums: Counter[str] = Counter()
     for t in channel.transfers:
         sender, receiver = t.sender in clients, t.receiver in clients
-        way = "across" if sender and receiver else "up" if sender else "down"
+        way = "across" if sender == receiver else "up" if sender else "down"
         sums[f"nbytes_{t.kind}_{way}"] += t.nbytes
     return dict(sorted(sums.items()))
 

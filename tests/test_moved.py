@@ -84,6 +84,7 @@ TRIES = [  # as somebody who knows another system would write, and what the answ
     ("fedavg(lambda: net, data, Channel(), **how)", "model is a function: give a made one"),
     ("fedavg(net, [*data], Channel(), **how)", "clients is a list: give a dict of names"),
     ("train_split([net, net], [], Channel())", r"a Linear is no party: say Party\(name, module"),
+    ("train_vertical([ann], net, [], Channel())", "a Linear is no party"),
     ("train_async([ann], ann, rows, Channel(), gate=LossGate(1), num_epochs=1)", "a list is no pa"),
 ]
 SET_UP = """

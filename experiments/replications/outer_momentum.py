@@ -42,7 +42,7 @@ class Averaged(Optimizer):
     def step(self, closure: Any = None) -> None:
         """Take one step."""
         for group in self.param_groups:
-            for param in group["params"]:
+            for param in (each for each in group["params"] if each.grad is not None):
                 state = self.state[param]
                 z = state.setdefault("z", param.clone())
                 x = state.setdefault("x", param.clone())

@@ -62,14 +62,21 @@ def split_step(
 
 
 def through_chain(
-    parties: Sequence[Party], h: Tensor, y: Tensor, channel: Channel, labels_from: str | None = None
+    parties: Sequence[Party],
+    h: Tensor,
+    y: Tensor,
+    channel: Channel,
+    labels_from: str | None = None,
+    *,
+    learns: bool = False,
 ) -> tuple[float, Tensor | None]:
     """What `split_step` and `train_vertical` do with h, which the first of the parties has.
 
-    Returns the loss, and its gradient with respect to h (None if h does not require one).
+    ``learns``: somebody before the first party needs the gradient. Returns the loss, and its
+    gradient with respect to h (None if nobody needs one).
     """
     cuts, last = list(pairwise(parties)), parties[-1]
-    someone_learns = h.requires_grad
+    someone_learns = learns
     for here, there in cuts:
         h = channel.send(here.name, there.name, "activations", {"h": here.forward(h)})["h"]
         someone_learns = someone_learns or here.optimizer is not None

@@ -47,8 +47,12 @@ def train_vertical(
     >>> [record["nbytes"] for record in train_vertical([a, b], top, batches, Channel())]
     [54]
     """
-    chain = [label_party] if isinstance(label_party, Party) else list(label_party)
+    many = isinstance(label_party, list | tuple)
+    chain: list[Party] = [*label_party] if many else [label_party]  # type: ignore[list-item, misc]
+    if not chain:
+        raise ValueError("label_party=[]: give the party with the labels, or a chain up to it")
     check_parties([*feature_parties, *chain])
+    learns = any(party.optimizer is not None for party in feature_parties)
     yield CHECKED
 
     networks = [party.module for party in (*feature_parties, *chain)]
@@ -64,8 +68,10 @@ def train_vertical(
             for party, x in zip(feature_parties, xs, strict=True)
         ]
         merged = concatenate([h.requires_grad_() for h in hs])
-        loss, g = through_chain(chain, merged.detach().requires_grad_(), y, channel)
-        for party, g_party in zip(feature_parties, torch.autograd.grad(merged, hs, g), strict=True):
+        joined = merged.detach().requires_grad_(learns)
+        loss, g = through_chain(chain, joined, y, channel, learns=learns)
+        parts = () if g is None else torch.autograd.grad(merged, hs, g)
+        for party, g_party in zip(feature_parties, parts, strict=False):
             if party.optimizer is not None:  # a party that does not learn needs no gradient
                 sent = channel.send(chain[0].name, party.name, "gradients", {"g": g_party})
                 party.backward(sent["g"])

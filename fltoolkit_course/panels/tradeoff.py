@@ -63,7 +63,9 @@ class TradeoffPanel:
             if key.startswith("nbytes_") and kind:  # and not the total of a direction
                 lines.append(f"{kind + ' ' + way:<26}{amount('nbytes', nbytes):>12}")
         text = point.experiment.to_json(indent=2)
-        return "\n".join([*lines, "", "to run it again: run(Experiment.from_json(text)), where text is", text])
+        return "\n".join(
+            [*lines, "", "to run it again: run(Experiment.from_json(text)), where text is", text]
+        )
 
     def _moved(self, change: Any) -> None:
         self.selected = change["new"]

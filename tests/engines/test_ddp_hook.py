@@ -49,6 +49,7 @@ def train(rank, tell):
         out[name] = weights, float(loss), channel.step, [tuple(t) for t in channel.transfers]
     few, channel = Channel({"model": Pipeline(Quantize(8), Entropy())}), Channel()
     held = {"w": torch.arange(3.0) * (rank + 1), "n": torch.tensor(7), "b": torch.ones(300) * rank}
+    held |= {"h": torch.tensor([40_000.0]).half(), "u": torch.tensor([200], dtype=torch.uint8)}
     means = [{name: v.tolist() for name, v in averaged(c, held).items()} for c in (channel, few)]
     out["averaged"] = *means, channel.nbytes(), few.nbytes()
     tell((rank, out))
@@ -88,8 +89,8 @@ def test_what_is_counted(ranks):
 
 def test_state_dicts_averaged_by_hand(ranks):
     (mean, coarse, nbytes, fewer), same = (each["averaged"] for each in ranks)
-    assert mean == {"w": [0, 1.5, 3], "n": 7, "b": [0.5] * 300}
+    assert mean == {"w": [0, 1.5, 3], "n": 7, "b": [0.5] * 300, "h": [40_000], "u": [200]}
     assert coarse["w"] == pytest.approx(mean["w"], abs=0.05)
     assert coarse == same[1]
-    assert 2 * 4 * 304 < nbytes < 2 * 4 * 304 + 120
+    assert 2 * 4 * 304 < nbytes < 2 * 4 * 304 + 140
     assert fewer < nbytes / 3

@@ -52,6 +52,8 @@ def test_leverage_tells_members_where_a_sum_has_room_for_no_others():
 
 @pytest.mark.later
 def test_counts_of_a_text_are_those_of_the_page_and_of_a_plain_n_gram():
+    hand = one_sum_text.grams(torch.tensor([[1, 2, 3]]), torch.tensor([[2, 3, 4]]), 3, 10)
+    assert hand.tolist() == [912, 123, 234]
     text, n = load_text("topics"), 3
     base, (x, y) = len(text.alphabet) + 1, (part[:200] for part in text.windows(16))
     train, test = (

@@ -33,3 +33,5 @@ def test_an_average_that_keeps_nothing_is_plain():
     torch.testing.assert_close(nothing, plain)
     halves = walked(1, lambda step, w: Averaged(w, 0.1, keep=0.5, blend=1.0))
     torch.testing.assert_close(halves[0], torch.full((3,), 0.85))  # half of the way to 0.7
+    between = walked(1, lambda step, w: Averaged(w, 0.1, keep=0.5, blend=0.8))
+    torch.testing.assert_close(between[0], torch.full((3,), 0.8 * 0.85 + 0.2 * 0.7))

@@ -140,8 +140,8 @@ def test_the_answer_follows_from_scores_and_bytes(same, sums, averaged, answer):
     nbytes = {SAME: 1.0, ALONE: 0.0, SEND: 10.0, SUM: 30.0, AVERAGE: 90.0}
     word, words = deciding._answer(scores(**found), nbytes)
     assert word == answer
-    assert ("from 3.0 times these rows on one sum is shorter" in words) == (answer == "sum")
-    assert ("ten times the parameters from 90.0 times on" in words) == (answer == "average")
+    assert ("one sum is shorter from 3.0 times these rows on" in words) == (answer == "sum")
+    assert ("with ten times the parameters, 90.0 times" in words) == (answer == "average")
 
 
 @pytest.mark.later

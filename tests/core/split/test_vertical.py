@@ -38,12 +38,12 @@ def test_vertical_is_bit_equal_to_the_unsplit_network(u_shaped):
     optimizer = torch.optim.SGD(reference.parameters(), lr=LR)
     expected = unsplit(reference, data.epochs(2), optimizer)
     alices = [party(f"alice_{i}", bottom) for i, bottom in enumerate(model.bottoms)]
-    bob = [party("bob", model.top, nn.NLLLoss())]
+    bob = party("bob", model.top, nn.NLLLoss())
     if u_shaped:
         bob = [party("bob", model.top[0]), party("alice_1", model.top[1], nn.NLLLoss())]
     torch.manual_seed(7)
     channel = Channel()
-    records = list(train_vertical(alices, bob if u_shaped else bob[0], data.epochs(2), channel))
+    records = list(train_vertical(alices, bob, data.epochs(2), channel))
     assert [r["loss"] for r in records] == expected
     assert_equal_weights(model, reference)
     assert {transfer.kind for transfer in channel.transfers} == {"activations", "gradients"}
@@ -52,9 +52,10 @@ def test_vertical_is_bit_equal_to_the_unsplit_network(u_shaped):
         assert records[-1]["nbytes_up"] == channel.nbytes(receiver="bob", kind="activations")
         assert records[-1]["nbytes_down"] == channel.nbytes(sender="bob", kind="gradients")
     reference.eval()
-    assert torch.equal(forward([*alices, *bob], blocks), reference(blocks).detach())
-    with pytest.raises(ValueError, match="argument"):  # a block for each party, and no top
-        forward(alices, blocks)
+    assert torch.equal(forward([*alices, bob], blocks), reference(blocks).detach())
+    for parties in (alices, [*alices, *alices]):  # a block for the last party, too; and too few
+        with pytest.raises(ValueError, match="argument"):
+            forward(parties, blocks)
 
 
 def test_vertical_sends_no_gradient_to_those_who_do_not_learn():
@@ -67,3 +68,20 @@ def test_vertical_sends_no_gradient_to_those_who_do_not_learn():
     assert len(list(train_vertical(alices, bob, [batch], channel))) == 1
     assert channel.nbytes(receiver="alice_0", kind="gradients") > 0
     assert channel.nbytes(receiver="alice_1", kind="gradients") == 0
+
+
+def test_nobody_is_sent_a_gradient_for_whom_nobody_learns():
+    model = Vertical()
+    alices = [party(f"alice_{i}", bottom) for i, bottom in enumerate(model.bottoms)]
+    bob, tail = party("bob", model.top[0]), party("alice_1", model.top[1], nn.NLLLoss())
+    for frozen in (*alices, bob):
+        frozen.optimizer = None
+    x, y = toy_data()
+    channel = Channel()
+    list(train_vertical(alices, [bob, tail], [(x.split([5, 4, 3], 1), y)], channel))
+    assert channel.nbytes(kind="gradients") == 0
+
+
+def test_a_chain_of_nobody_is_refused():
+    with pytest.raises(ValueError, match=r"label_party=\[\]"):
+        train_vertical([party("alice", nn.Linear(2, 2))], [], [], Channel())
