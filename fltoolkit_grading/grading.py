@@ -561,7 +561,7 @@ def _unusual(event: dict[str, Any], hidden: bool) -> Iterator[str]:
     if event["flood"]:
         yield f"{where}flood of output, dropped: {event['cell']}"
     if not hidden and event["error"].startswith(("SyntaxError", "IndentationError")):
-        yield f"a syntax error in {event['cell']}: graded with Python {platform.python_version()}"
+        yield f"a syntax error in {event['cell']}: not run (Python {platform.python_version()})"
     for name in ("MemoryError", "SystemExit", "File too large"):
         if name in event["error"]:
             yield f"{where}{name}: {event['cell']}"

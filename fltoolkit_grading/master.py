@@ -178,7 +178,7 @@ def load_master(path: str | Path) -> Master:
         if len(found) != 1:
             raise AssignmentError(
                 f"assignment {path}: {len(found)} files fit notebooks/assignments/{path}_*.ipynb; "
-                "run this in the course's folder or give the master's path"
+                "run this in the folder of the cloned repository, or give the master's path"
             )
         path = found[0]
     try:

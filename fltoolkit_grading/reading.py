@@ -122,7 +122,7 @@ _LOOKS = {
     "frames and objects of others": r"_getframe|\binspect\b|\bgc\s*\.|sys\s*\.\s*modules|/proc/",
     "C functions": r"\bctypes\b",
     "processes": r"\bsubprocess\b|os\s*\.\s*(fork|system|popen|spawn)|multiprocessing",
-    "network": r"\bsocket\b|urllib|requests\b|https?://",
+    "network": r"(?m)\bsocket\b|urllib|requests\b|^(?![ \t]*[%!]pip\b).*https?://",
     "pickle": r"\bpickle\b|\bdill\b|__reduce__",
 }
 

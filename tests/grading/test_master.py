@@ -31,7 +31,7 @@ from fltoolkit_grading.master import (
     release,
     text_of,
 )
-from fltoolkit_grading.reading import names_defined, num_parts, read_submission
+from fltoolkit_grading.reading import names_defined, num_parts, read_submission, suspicious
 from fltoolkit_grading.worker import same_output
 
 each_assignment = pytest.mark.parametrize("number", NUMBERS)
@@ -391,7 +391,7 @@ def test_a_step_of_a_hidden_check_has_points_of_its_own(tmp_path, monkeypatch):
     wanted = {
         1: "1 of 3 points. It stopped with TypeError. Not right: numbers.",
         2: "Not right: text.",
-        0: f"a syntax error in answer: graded with Python {sys.version.split()[0]}",
+        0: f"a syntax error in answer: not run (Python {sys.version.split()[0]})",
     }
     for (points, words), (result, page) in zip(wanted.items(), found, strict=True):
         assert result.points == {"hidden": points}
@@ -413,6 +413,12 @@ def test_a_line_of_their_own_that_was_not_run_is_named(tmp_path, monkeypatch):
     assert f"Note: {named}." in page
 
 
+def test_the_line_that_installs_the_package_is_no_reason_to_look():
+    address = "https://github.com/fltoolkit/fltoolkit/archive/main.zip"
+    assert suspicious(f"x = 1\n  %pip install -q '{address}'\n!pip install {address}") == []
+    assert suspicious(f"x = 1\n!curl {address}") == ["network"]
+
+
 def test_command_line(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(FOLDER.parents[1])
     out = tmp_path / "student.ipynb"
@@ -420,7 +426,8 @@ def test_command_line(tmp_path, capsys, monkeypatch):
     assert "12 points" in capsys.readouterr().out
     assert "SOLUTION" not in out.read_text()
     assert cli.main(["release", "9"]) == 2
-    assert "0 files fit" in capsys.readouterr().err
+    assert "0 files fit" in (said := capsys.readouterr().err)
+    assert "cloned repository" in said
     grade = ["grade", str(tmp_path / "no"), "--assignment", "1", "--out", str(tmp_path)]
     assert cli.main(grade) == 2
     assert "no such folder" in capsys.readouterr().err
