@@ -23,22 +23,18 @@ from fltoolkit_grading.names import COLUMNS, names_in, platform, whose
 
 _FORMULA = "=+-@\t\r"  # a formula in a spreadsheet begins with one of these
 _FOR_STUDENTS = (  # notes that begin like this are for the student, others for the instructor
-    "missing cell",
-    "duplicate id",
-    "cells of their own",
-    "answer too long",
-    "not answered",
-    "edited check",
-    "changed by hand",
-    "late:",
-    "a syntax error",
+    *("missing cell", "duplicate id", "cells of their own", "answer too long", "not answered"),
+    *("edited check", "changed by hand", "late:", "a syntax error"),
 )
+_RULES = """Each check gives all of its points or none, unless parts of it are named below. If you
+think that points are wrong, tell your instructor the name of the task and why: a person can change
+them, and write the reason here."""
 LATE = "late"
 """Written in place of a task: points that are taken off the total, a number below 0."""
 _TIMES = ("handed in", "Last modified (submission)")  # the column of times, here and in Moodle
 _STYLE = """<meta charset="utf-8"><style>
 body{font:16px/1.5 system-ui,sans-serif;max-width:48em;margin:2em auto;padding:0 1em}
-pre{background:#f4f4f4;padding:.6em;overflow-x:auto;white-space:pre-wrap}
+pre{background:#f4f4f4;padding:.6em;overflow-x:auto}pre,td{white-space:pre-wrap}
 table{border-collapse:collapse}td{padding:.2em .8em;border-bottom:1px solid #ccc}</style>"""
 
 
@@ -66,8 +62,7 @@ def write(master: Master, results: Sequence[Grade], out: str | Path) -> list[str
     table = [
         {"student": r.student, **{name: r.points.get(name, "") for name in tasks}, LATE: r.late}
         | {"total": r.total, "maximum": master.points, "status": r.status}
-        | {"notes": "; ".join(r.notes), "seconds": r.seconds}
-        | {"memory_MB": round(r.memory / 1e6)}
+        | {"notes": "; ".join(r.notes), "seconds": r.seconds, "memory_MB": round(r.memory / 1e6)}
         | {"handed_in": "".join(c if c.isprintable() else "?" for c in r.handed_in)}
         for r in results
     ]
@@ -366,7 +361,7 @@ def feedback(master: Master, result: Grade) -> str:
     head = f"{result.student}: {points if result.graded or result.total else 'not graded'}"
     lines = [f"Status: {result.status.split(' (code')[0]}."]  # the student may choose the code
     lines += [f"Note: {note}." for note in result.notes if note.startswith(_FOR_STUDENTS)]
-    page = [_head(head), *(f"<p>{html.escape(line)}</p>" for line in lines)]
+    page = [_head(head), *(f"<p>{html.escape(line)}</p>" for line in [*lines, _RULES])]
     cells = [(name, "answer") for name in result.answers if name.startswith(OWN)]
     cells += [(cell["id"], kind_of(cell)) for cell in release(master)["cells"]]
     for name, kind in cells if result.graded else ():
@@ -388,7 +383,7 @@ def _head(title: str) -> str:
 def _verdict(task: Exercise, result: Grade) -> str:
     points = result.points.get(task.id)
     if points is None:
-        return f"{task.title}: graded by hand, up to {task.points:g} points"
+        return f"{task.title}: not marked yet; a person gives its points, at most {task.points:g}"
     said = f"{task.title}: {points:g} of {task.points:g} points."
     if points == task.points:
         return said
@@ -401,7 +396,7 @@ def _verdict(task: Exercise, result: Grade) -> str:
 
 
 def _summary(master: Master, results: Sequence[Grade]) -> str:
-    """The summary page: how many have how much of each task, and whose run or file was unusual."""
+    """How many have how much of each task, whose run or file was unusual, and texts to mark."""
     table = [["", "points", "mean", "0", "less than half", "half or more", "all"]]
     columns = [("Total", master.points, [result.total for result in results])]
     for task in master.tasks:
@@ -415,8 +410,12 @@ def _summary(master: Master, results: Sequence[Grade]) -> str:
     why = {r.student: [n for n in r.notes if not n.startswith("handed in as ")] for r in results}
     looks = [r for r in results if r.status != "graded" or why[r.student]]
     body = [_head(master.name), f"<p>{len(results)} submissions</p>", _table(table)]
-    body += ["<h3>Worth a look</h3>"]
-    body += [_table((r.student, "; ".join([r.status, *why[r.student]])) for r in looks)]
+    parts = {"Worth a look": [(r.student, "; ".join([r.status, *why[r.student]])) for r in looks]}
+    for task in (task for task in master.tasks if task.manual):
+        who = [r for r in results if f"not answered: {task.id}" not in r.notes]
+        texts = [(r.student, r.answers[task.id]) for r in who if task.id in r.answers]
+        parts[f"{task.title}: {task.id}"] = texts
+    body += [f"<h3>{html.escape(about)}</h3>{_table(lines)}" for about, lines in parts.items()]
     return "\n".join(body)
 
 
