@@ -1,7 +1,4 @@
-"""The card of an entry: what was sent, what it brought, what leaked, and how to check it again.
-
-Not here: how a card comes about (referee.py).
-"""
+"""The card of an entry: what was sent, what it brought, what leaked, and how to check it again."""
 
 import json
 import math
@@ -120,15 +117,7 @@ class Card:
 
 
 def read_card(path: Path) -> Card:
-    """Read a card; ValueError if the file is none.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "card.json"
-    >>> _ = path.write_text("[]")
-    >>> read_card(path)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ValueError: ...card.json is no card of `fltoolkit cup verify`: ...
-    """
+    """Read a card; ValueError if the file is none."""
     try:
         whole = json.loads(path.read_text(encoding="utf-8"))
         card = Card(**{each.name: whole[each.name] for each in fields(Card)})

@@ -33,9 +33,8 @@ def main(arguments: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("tracks", help="the tracks, their leagues and targets").set_defaults(
-        run=_tracks
-    )
+    tracks = commands.add_parser("tracks", help="the tracks, their leagues and targets")
+    tracks.set_defaults(run=_tracks)
     practise = commands.add_parser("rehearse", help="runs in this process, without a fence")
     check = commands.add_parser("verify", help="five runs behind the fence, and the card")
     for each, runs in ((practise, 1), (check, 5)):

@@ -7,7 +7,7 @@ can reach nothing else. An entry never sees this file's pipes, only a `Seat` and
 import os
 import traceback
 from collections.abc import Generator
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -145,13 +145,6 @@ def _in_a_child(process: Process, about: dict[str, Any], arrays: list[Array]) ->
     return reply or _failed(RuntimeError("the process that answered has ended"))
 
 
-def _read(pipe: BinaryIO) -> tuple[dict[str, Any], list[Array]]:
-    first = pipe.read(8)
-    if len(first) < 8:
-        raise EOFError
-    return parse(pipe.read(length_of(first)))
-
-
 def main() -> None:
     """Answer requests until the verifier closes the pipe. Prints go nowhere."""
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
@@ -159,11 +152,8 @@ def main() -> None:
     for number in (0, 1):
         os.dup2(nowhere, number)
     process: Any = None
-    while True:
-        try:
-            about, arrays = _read(requests)
-        except EOFError:
-            return
+    while len(first := requests.read(8)) == 8:
+        about, arrays = parse(requests.read(length_of(first)))
         try:
             if process is None:
                 process, reply = Process(about, arrays), to_bytes({}, [])

@@ -1,7 +1,6 @@
 """A message between the verifier and a process as bytes: a header in JSON, then arrays.
 
-Not here: what the parties send each other (slots.py). These bytes are not the contest's: they stay
-between the verifier and one process. No torch, so that a process starts in a moment; no pickle.
+Nobody is charged for these bytes. No torch, so that a process starts in a moment; no pickle.
 """
 
 import json

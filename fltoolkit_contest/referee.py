@@ -1,7 +1,4 @@
-"""The verifier: five runs drawn after the entry was hashed, one of them replayed, one bound.
-
-Not here: what a message costs (slots.py), the processes (hosts.py), the result on paper (card.py).
-"""
+"""The verifier: five runs drawn after the entry was hashed, one of them replayed, one bound."""
 
 import hashlib
 import secrets
@@ -68,7 +65,9 @@ class Play:
             task = {"num_classes": self.track.num_classes, "shape": list(self.track.shape)}
             about = {"number": number, "num_owners": self.wire.num_owners, "seed": self.seed}
             seats.append({**about, **task, **seat})
-            arrays += [_plain(value) for value in given.values() if value is not None]
+            values = [value for value in given.values() if value is not None]
+            plain = (np.uint8, np.float32)
+            arrays += [v if v.dtype in plain else v.astype(np.int64) for v in values]
         return {"roles": ROLES[self.league], "seats": seats}, arrays
 
     def exchanges(self, hosts: Any) -> Iterator[Wire]:
@@ -188,10 +187,6 @@ def _members(drawn: Drawn, seed: int) -> tuple[Array, Array]:
         return np.stack([x[p : p + CONTEXT] for p in places]), x[places + CONTEXT]
     rows = rng.permutation(len(x))[:_ATTACKED]
     return x[rows], np.concatenate([y for _, y in drawn.owners if y is not None])[rows]
-
-
-def _plain(value: Array) -> Array:
-    return value if value.dtype in (np.uint8, np.float32) else value.astype(np.int64)
 
 
 def _grouped(numbers: list[int], size: int) -> list[list[int]]:
@@ -338,13 +333,11 @@ def _one_run(play: Play, used: dict[str, float]) -> dict[str, Any]:
         used["cpu_seconds"] += hosts.cpu_seconds
         used["memory"] = max(used["memory"], hosts.memory)
         leak = play.leak(hosts, play.scores, play.codes)
-    ledger = {f"{way} {kind}": n for (way, kind), n in sorted(play.wire.ledger.items())}
-    score = round(play.score(play.scores, y), 6)
     return {
-        "score": score,
+        "score": round(play.score(play.scores, y), 6),
         "nbytes": play.wire.nbytes,
         "exchanges": play.wire.exchanges,
-        "ledger": ledger,
+        "ledger": {f"{way} {kind}": n for (way, kind), n in sorted(play.wire.ledger.items())},
         "leak": {name: round(value, 3) for name, value in leak.items()},
     }
 

@@ -42,11 +42,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Track:
-    """A task of the cup.
-
-    >>> TRACKS["digits"].wanted
-    'accuracy of at least 90 %'
-    """
+    """A task of the cup."""
 
     name: str
     about: str
@@ -188,11 +184,7 @@ TRACKS: dict[str, Track] = {track.name: track for track in _TRACKS}
 
 
 def chosen(track: str, league: str) -> tuple[Track, str]:
-    """The track of this name; ValueError if there is none, or if it has no such league.
-
-    >>> chosen("digits", "sums")[0].target
-    0.9
-    """
+    """The track of this name; ValueError if there is none, or if it has no such league."""
     if track not in TRACKS:
         raise ValueError(f"track={track!r}: choose one of {', '.join(TRACKS)}")
     if league not in TRACKS[track].leagues:
