@@ -316,15 +316,6 @@ def fill_lms(
         column: the header of the column for the total; added if no header begins with it.
 
     Returns students of the roster without a result, and results without a line in the roster.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> _ = (folder / "roster.csv").write_text("Student,SIS Login ID,A 1\\nAna,ana,\\nBen,ben,\\n")
-    >>> out = folder / "import.csv"
-    >>> fill_lms(folder / "roster.csv", [Grade("ana", {"task": 3.0})], out, column="A 1")
-    (['ben'], [])
-    >>> out.read_text().split()
-    ['Student,SIS', 'Login', 'ID,A', '1', 'Ana,ana,3', 'Ben,ben,']
     """
     header, lines, delimiter = _read_csv(Path(roster))
     if not {*COLUMNS} & {*header}:

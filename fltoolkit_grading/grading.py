@@ -504,11 +504,10 @@ def _check_tools(fenced: bool) -> None:
 
 def _run(notebook: dict[str, Any], marks: dict[str, str], limits: Limits) -> _Run:
     """Run a notebook under nbval, in a worker, in a kernel behind the fence."""
-    bounds = {each.name: getattr(limits, each.name) for each in fields(fence.Bounds)}
     job = {
         "notebook": notebook,
         "marks": marks,
-        "bounds": bounds,
+        "bounds": {each.name: getattr(limits, each.name) for each in fields(fence.Bounds)},
         "unfenced": not limits.fenced,
         "cell_seconds": limits.cell_seconds,
         "total_seconds": limits.total_seconds,

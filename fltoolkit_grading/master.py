@@ -163,14 +163,6 @@ def load_master(path: str | Path) -> Master:
 
     A number means one of the course's masters: ``load_master("1")`` looks for
     ``notebooks/assignments/1_*.ipynb`` below the current folder.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "empty.ipynb"
-    >>> _ = path.write_text('{"nbformat": 4, "cells": []}')
-    >>> load_master(path)
-    Traceback (most recent call last):
-    ...
-    fltoolkit_grading.master.AssignmentError: master ...empty.ipynb: no answer cell: see ...
     """
     path = Path(path)
     if re.fullmatch(r"\d+", str(path)) and not path.exists():
@@ -272,9 +264,6 @@ def own_numbers(student: str) -> int:
     """The seed of a student's own numbers, drawn from a name or an ID; it is no secret.
 
     Capitals, accents, blanks and marks make no difference, since names of files lose them.
-
-    >>> own_numbers("Ana Arm") == own_numbers("ana_arm") != own_numbers("Ben Kim")
-    True
     """
     letters = unicodedata.normalize("NFKD", student).casefold()
     letters = "".join(c for c in letters if c.isalnum())
