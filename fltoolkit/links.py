@@ -191,7 +191,7 @@ class Links:
         check_kind(link.kind)
         for name in (link.sender, link.receiver):
             if not isinstance(name, str):
-                raise TypeError(f"{name!r}: give the name of the sender or receiver, party.name")
+                raise TypeError(f"{name!r}: give a name, a string such as 'client 3' or party.name")
         if link.sender == link.receiver:
             raise ValueError(f"{link.sender!r} sends {link.kind} to itself: give two parties")
         # without a codec, messages are the plain frames that `wire.pack` makes: Identity

@@ -287,7 +287,7 @@ def _checksum(digest: int) -> bytes:
 def check_tree(tree: Mapping[str, Any]) -> None:
     """Raise TypeError for a tree that cannot be packed; the error says what is allowed."""
     if not isinstance(tree, Mapping):
-        raise TypeError(f"a message is a dict of names to tensors, not a {type(tree).__name__}")
+        raise TypeError(f"give a dict of tensors (a state_dict), not a {type(tree).__name__}")
     for name, tensor in tree.items():
         if not isinstance(name, str):
             raise TypeError(f"entry {name!r}: names are strings")

@@ -272,7 +272,7 @@ def test_a_broadcast_asks_for_the_codec_of_the_group():
     assert {*asked} == {("server", "ann, ben", "model")}
 
 
-def test_a_party_in_place_of_its_name_is_told_so():
-    alice = Party("alice", torch.nn.Linear(1, 1))
-    with pytest.raises(TypeError, match=r"<Party 'alice'.*>: give the name .* party\.name"):
-        Channel().send(alice, "bob", "update", {})
+@pytest.mark.parametrize("who", [Party("alice", torch.nn.Linear(1, 1)), 3])
+def test_a_party_or_a_number_in_place_of_a_name_is_told_so(who):
+    with pytest.raises(TypeError, match=r"^(<Party 'alice'.*>|3): give a name, .* party\.name"):
+        Channel().send(who, "bob", "update", {})
