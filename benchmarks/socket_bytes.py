@@ -61,8 +61,9 @@ def show(name: str, short: Counts, long: Counts, rate: float = 0.0) -> None:
     """A row of the table; ``rate``: bytes a second that cross while nothing is sent."""
     number, ours, real, seconds = (b - a for a, b in zip(short, long, strict=True))
     idle = f" {rate * seconds / number:,.0f} |" if rate else ""
-    more = f"{(real - ours - rate * seconds) / number:,.0f} ({100 * (real / ours - 1):.1f} %)"
-    print(f"| {name} | {ours / number:,.0f} | {real / number:,.0f} |{idle} {more} |", flush=True)
+    more = real - ours - rate * seconds
+    words = f"{more / number:,.0f} ({100 * more / ours:.1f} %)"
+    print(f"| {name} | {ours / number:,.0f} | {real / number:,.0f} |{idle} {words} |", flush=True)
 
 
 def train(rank: int, where: str) -> None:
@@ -103,6 +104,7 @@ def apps(
     """Rows of the example ``app``, which ``run`` runs in a folder, over an interface."""
     idle = " of it waiting |" if rate else ""
     print(f"| {app}: values | counted a message | sent a message |{idle} more |")
+    print("|---|---|---|---|" + "---|" * bool(rate))
     for hidden, bits in MODELS:
         counted = []
         for rounds in ROUNDS:
