@@ -3,7 +3,6 @@
     remote              stand-ins for parties and gates that live in another process
     ddp_hook            bytes and codecs of DistributedDataParallel, in a script that you have
     torch_distributed   parties in one process or several, over gloo (`_peers`: the envelopes)
-    flower              federated averaging over Flower
     flower_meter        bytes and codecs of an app of Flower that you have
     nvflare_meter       bytes and codecs of a job of NVFlare that you have (`_framed`: both meters)
     syft                datasites of PySyft: data that stay with their owner

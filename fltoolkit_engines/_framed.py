@@ -1,9 +1,12 @@
 """A model as one array, the bytes of a message: what the meters for Flower and NVFlare share."""
 
+from collections.abc import Mapping
+
 import torch
 
 from fltoolkit.channel import Channel
-from fltoolkit.links import Link
+from fltoolkit.codecs.base import Codec, walk
+from fltoolkit.links import Link, check_whole
 from fltoolkit.trees import Tree
 
 FRAME = "fltoolkit"  # the name of the array
@@ -24,3 +27,13 @@ def unframed(channel: Channel, link: Link, tree: Tree) -> Tree:
     tree = channel.decode(link, message)
     channel.count(link, message, tree)
     return tree
+
+
+def check_codecs(codecs: Mapping[str, Codec]) -> None:
+    """Raise ValueError for codecs that need every message, or do not send whole models."""
+    check_whole(codecs.get("model"))
+    for kind, codec in codecs.items():
+        if any(part.in_order for part in walk(codec)):
+            raise ValueError(
+                f"{kind}: {codec}: over Flower a message may be lost; use no Difference"
+            )

@@ -1,7 +1,7 @@
 """Meter and codecs for an app of Flower that you have: a mod for its clients, a grid at its server.
 
 Arrays of an app are whole models in both directions: the codec is that of the kind ``model``. A
-message may be lost, so codecs with a memory are refused. Not here: `fedavg` itself (flower.py).
+message may be lost, so codecs with a memory are refused. examples/flower runs `fedavg` itself.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -10,10 +10,9 @@ from typing import Any
 from fltoolkit.channel import Channel
 from fltoolkit.codecs.base import Codec
 from fltoolkit.links import Link
-from fltoolkit_engines._framed import framed, unframed
-from fltoolkit_engines.flower import check_codecs
+from fltoolkit_engines._framed import check_codecs, framed, unframed
 
-__all__ = ["MeteredGrid", "metered_mod"]
+__all__ = ["MeteredGrid", "check_codecs", "metered_mod"]
 
 
 def metered_mod(codecs: Mapping[str, Codec]) -> Callable[[Any, Any, Callable[..., Any]], Any]:

@@ -2,8 +2,8 @@
 
 from flwr.app import Context
 
+from fedavg_digits.engine import ClientSetup, client_app
 from fedavg_digits.task import codecs, network, own_data
-from fltoolkit_engines.flower import ClientSetup, client_app
 
 
 def setup(context: Context) -> ClientSetup:

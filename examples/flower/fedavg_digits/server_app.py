@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 from flwr.app import Context
 
+from fedavg_digits.engine import Letters, ServerSetup, server_app
 from fedavg_digits.task import codecs, network, settings
 from fltoolkit import History, load
 from fltoolkit.history import Record
-from fltoolkit_engines.flower import Letters, ServerSetup, server_app
 
 
 def setup(context: Context) -> ServerSetup:

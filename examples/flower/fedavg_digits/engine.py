@@ -1,9 +1,9 @@
 """Federated averaging over Flower: `fedavg` at the server, its clients on Flower's nodes.
 
-Here: a ClientApp and a ServerApp. The server runs `fltoolkit.federated.fedavg` unchanged, with a
-channel whose messages Flower carries, as bytes in a ConfigRecord named ``fltoolkit``. Not here:
-split learning, because a Flower message takes seconds when deployed, which is too slow for it (see
-torch_distributed.py). Notebook 10 runs this engine.
+Here: a ClientApp and a ServerApp for any model and data; copy this file into an app of your own.
+The server runs `fltoolkit.federated.fedavg` unchanged, with a channel whose messages Flower
+carries, as bytes in a ConfigRecord named ``fltoolkit``. Not here: split learning, because a Flower
+message takes seconds when deployed, which is too slow for it. Notebook 10 runs this engine.
 """
 
 import io
@@ -12,29 +12,30 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.common.constant import ErrorCode
+from flwr.common.serde import message_to_proto
+from flwr.serverapp import Grid, ServerApp
 from torch import Tensor, nn
 
 import fltoolkit
 from fltoolkit.channel import Channel, Delivery
-from fltoolkit.codecs.base import Codec, walk
+from fltoolkit.codecs.base import Codec
 from fltoolkit.federated.client import Local, LocalUpdate
 from fltoolkit.federated.many_at_once import local_updates
 from fltoolkit.federated.rounds import fedavg
 from fltoolkit.federated.server import SERVER
 from fltoolkit.federated.workers import Fleet, send_update
 from fltoolkit.history import Record
-from fltoolkit.links import Link, check_whole
+from fltoolkit.links import Link
 from fltoolkit.party import LossFn, uncompiled
 from fltoolkit.trees import Tree
+from fltoolkit_engines.flower_meter import check_codecs
 from fltoolkit_engines.remote import Addressed, absent
-
-if TYPE_CHECKING:
-    from flwr.app import Context, Message
-    from flwr.clientapp import ClientApp
-    from flwr.serverapp import Grid, ServerApp
 
 __all__ = ["ClientSetup", "FlowerError", "Letters", "ServerSetup", "client_app", "server_app"]
 
@@ -120,7 +121,7 @@ class Letters(Channel):
 # ----------------------------------------------------------------------------------- the client
 
 
-def client_app(setup: "Callable[[Context], ClientSetup]") -> "ClientApp":
+def client_app(setup: Callable[[Context], ClientSetup]) -> ClientApp:
     """A ClientApp that learns by `local_updates` and sends what `fedavg`'s clients send.
 
     What its codecs remember, such as residuals, stays in the node's state.
@@ -129,10 +130,6 @@ def client_app(setup: "Callable[[Context], ClientSetup]") -> "ClientApp":
         setup: makes the `ClientSetup` from Flower's context, e.g. with the data of
             ``context.node_config["partition-id"]``. It is called for each message.
     """
-    _import_flwr()
-    from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
-    from flwr.clientapp import ClientApp
-
     app = ClientApp()
 
     @app.query()
@@ -183,16 +180,12 @@ def _learn(
 # ----------------------------------------------------------------------------------- the server
 
 
-def server_app(setup: "Callable[[Context], ServerSetup]") -> "ServerApp":
+def server_app(setup: Callable[[Context], ServerSetup]) -> ServerApp:
     """A ServerApp that runs `fedavg` with Flower's nodes as clients, sorted by name.
 
     With the same settings, clients and seed as in process, the weights and the ledger are the same
     (to the bit where `fedavg` trains clients one by one, ``partial(local_updates, chunk=1)``).
     """
-    _import_flwr()
-    from flwr.app import Context
-    from flwr.serverapp import Grid, ServerApp
-
     app = ServerApp()
 
     @app.main()
@@ -202,7 +195,7 @@ def server_app(setup: "Callable[[Context], ServerSetup]") -> "ServerApp":
     return app
 
 
-def serve(grid: "Grid", server: ServerSetup) -> Letters:
+def serve(grid: Grid, server: ServerSetup) -> Letters:
     """Run the ServerApp; returns the channel, whose ledger holds every message."""
     _check(server)
     channel = Letters(server.codecs, SERVER)
@@ -245,18 +238,8 @@ def _check(server: ServerSetup) -> None:
     check_codecs(server.codecs)
 
 
-def check_codecs(codecs: Mapping[str, Codec]) -> None:
-    """Raise ValueError for codecs that need every message, or do not send whole models."""
-    check_whole(codecs.get("model"))
-    for kind, codec in codecs.items():
-        if any(part.in_order for part in walk(codec)):
-            raise ValueError(
-                f"{kind}: {codec}: over Flower a message may be lost; use no Difference"
-            )
-
-
 def _outcome(
-    channel: Letters, name: str, answer: "Message | None"
+    channel: Letters, name: str, answer: Message | None
 ) -> LocalUpdate | FloatingPointError:
     """Store a node's answer in the channel, where `send_update` will read it."""
     if answer is None:
@@ -269,7 +252,7 @@ def _outcome(
 
 
 def _introduced(
-    grid: "Grid", server: ServerSetup, channel: Letters
+    grid: Grid, server: ServerSetup, channel: Letters
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Ask all nodes who they are; returns {name: node id} and {name: number of samples}."""
     end = time.monotonic() + server.reply_seconds
@@ -303,17 +286,13 @@ def _introduced(
 
 
 def _ask(
-    grid: "Grid",
+    grid: Grid,
     letters: Mapping[int, Mapping[str, Any]],
     what: str,
     channel: Letters,
     seconds: float,
-) -> "dict[int, Message]":
+) -> dict[int, Message]:
     """Send each node its message and wait; returns the answers that came, by node."""
-    from flwr.app import ConfigRecord, Message, RecordDict
-    from flwr.common.constant import ErrorCode
-    from flwr.common.serde import message_to_proto
-
     messages = [
         Message(
             RecordDict({RECORD: ConfigRecord(dict(letter))}),
@@ -344,12 +323,3 @@ def _fits(side: ClientSetup | ServerSetup) -> dict[str, str]:
     }
     codecs = {kind: repr(codec) for kind, codec in sorted(side.codecs.items())}
     return {"fltoolkit": fltoolkit.__version__, "codecs": str(codecs), "shapes": str(shapes)}
-
-
-def _import_flwr() -> None:
-    try:
-        import flwr  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "fltoolkit_engines.flower needs Flower: pip install 'flwr[simulation]>=1.21'"
-        ) from error
