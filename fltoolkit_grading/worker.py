@@ -93,8 +93,10 @@ class Kernel:
         self.folder = tempfile.TemporaryDirectory(prefix="fltk-") if job["unfenced"] else None
         settings = {"PYTHONPATH": fence.import_path(), "MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"}
         settings |= dict.fromkeys(("PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE"), "1")
+        text = " ".join("".join(cell["source"]) for cell in job["notebook"]["cells"])
+        imports = ["torch"] if re.search(r"\b(torch|fltoolkit)\b", text) else []
         self.fenced = fence.start(
-            [sys.executable, "-s", "-m", "fltoolkit_grading.kernel"],
+            [sys.executable, "-s", "-m", "fltoolkit_grading.kernel", *imports],
             bounds=fence.Bounds(**job["bounds"]),
             readable=fence.packages(),
             environment={**settings, "PYTHONHASHSEED": "0"},

@@ -135,7 +135,7 @@ def main(arguments: list[str]) -> int:
         results[f"{name} {way}"] = f"{result}, after {time.perf_counter() - start:.0f} s"
     print("\nPython  result")
     for name, result in results.items():
-        print(f"{name:<8}{result}")
+        print(f"{name}: {result}")
     wanted = ("passed",) if named else ("passed", "not here")
     return 0 if all(result.startswith(wanted) for result in results.values()) else 1
 

@@ -247,6 +247,7 @@ def pretend(monkeypatch):
         monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: program.now))
         monkeypatch.setattr(worker, "select", SimpleNamespace(select=wait))
         job = {"unfenced": False, "bounds": {}, "output": 1000, "patience": 5}
+        job |= {"notebook": {"cells": []}}
         job |= {"cell_seconds": 2.0, "total_seconds": 10.0, "start_seconds": 300.0}
         return program, worker.Kernel(job)
 
