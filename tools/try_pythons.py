@@ -133,7 +133,7 @@ def main(arguments: list[str]) -> int:
         start = time.perf_counter()
         result = tried(name, *job)
         results[f"{name} {way}"] = f"{result}, after {time.perf_counter() - start:.0f} s"
-    print("\nPython  result")
+    print()
     for name, result in results.items():
         print(f"{name}: {result}")
     wanted = ("passed",) if named else ("passed", "not here")
