@@ -11,9 +11,9 @@ is known of each.
 import copy
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +38,7 @@ from fltoolkit_research.pooled import lossless, pool
 LEAST_OWNERS = 5
 NUM_FEATURES, ROUNDS, BATCH, LR, WIDTH = 128, 20, 16, 0.1, 8
 Found = tuple[float, int]  # a score, and the bytes that were sent
+Step = TypeVar("Step")
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,14 @@ class Split:
     num_classes: int  # 0: numbers are to be predicted
     seed: int
     blocks: dict[str, list[int]]  # the columns of x_test that an owner has
+    ends: float = math.inf  # `time.monotonic()` when the limit of time is over
+
+    def timed(self, steps: Iterable[Step]) -> Iterator[Step]:
+        """The steps of a training; raises TimeoutError where the limit of time is over."""
+        for step in steps:
+            yield step
+            if time.monotonic() > self.ends:
+                raise TimeoutError
 
     def score(self, output: Tensor) -> float:
         """Two classes: the area under the ROC curve; more: the share of right ones; numbers: R2."""
@@ -84,7 +93,7 @@ class Split:
         return torch.cat([1 - y, y], 1)
 
 
-def split_of(table: Table, seed: int) -> Split:
+def split_of(table: Table, seed: int, ends: float = math.inf) -> Split:
     """A quarter of the owners is the test; with fewer than five owners a quarter of the rows.
 
     Columns, and numbers to be predicted, get mean 0 and deviation 1 over the training rows.
@@ -102,7 +111,7 @@ def split_of(table: Table, seed: int) -> Split:
         mine = torch.tensor([owner == name for owner in table.owners]) & ~test
         if bool(mine.any()):
             owners[name] = x[mine], y[mine]
-    return Split(owners, x[test], y[test], len(table.classes), seed, table.blocks)
+    return Split(owners, x[test], y[test], len(table.classes), seed, table.blocks, ends)
 
 
 def _standard(x: Tensor, test: Tensor) -> Tensor:
@@ -124,9 +133,8 @@ def _same(split: Split) -> Found:
 
 def _trained(split: Split, x: Tensor, y: Tensor, x_test: Tensor) -> float:
     party = split.receiver("owner", x.shape[1])
-    for rows in (
-        rows for k in range(ROUNDS) for rows in Batches(x, y, BATCH, seed=split.seed).rows(k)
-    ):
+    batches = Batches(x, y, BATCH, seed=split.seed)
+    for rows in split.timed(rows for k in range(ROUNDS) for rows in batches.rows(k)):
         party.loss_and_grad(x[rows], y[rows])
     return split.score(forward([party], x_test))
 
@@ -140,7 +148,8 @@ def _sent(split: Split, codec: Codec, most: float = math.inf) -> Found:
     channel = Channel({"samples": codec, "labels": lossless()})
     party = split.receiver("receiver", split.x_test.shape[1])
     owners = {name: (x.clamp(-most, most), y) for name, (x, y) in split.owners.items()}
-    list(pool(owners, party, channel, rounds=ROUNDS, batch_size=BATCH, seed=split.seed))
+    rounds = pool(owners, party, channel, rounds=ROUNDS, batch_size=BATCH, seed=split.seed)
+    list(split.timed(rounds))
     return split.score(forward([party], split.x_test)), channel.nbytes()
 
 
@@ -161,7 +170,8 @@ def _averaged(split: Split, codecs: Mapping[str, Codec]) -> Found:
     )
     local = Local(batch_size=BATCH, lr=split.lr, epochs=1, loss_fn=split.loss())
     how = {"cohort": len(split.owners), "local": local, "seed": split.seed}
-    list(fedavg(model, split.owners, channel, rounds=ROUNDS, **how))  # type: ignore[arg-type]
+    rounds = fedavg(model, split.owners, channel, rounds=ROUNDS, **how)  # type: ignore[arg-type]
+    list(split.timed(rounds))
     return split.score(forward([Party("server", model)], split.x_test)), channel.nbytes()
 
 
@@ -224,7 +234,7 @@ def _split(split: Split, codecs: Mapping[str, Codec]) -> Found:
     y = split.owners[first][1]
     xs = tuple(split.owners[name][0] for name in held)
     batches = Batches(xs, y, BATCH, seed=split.seed)
-    list(train_vertical(parts, top, batches.epochs(ROUNDS), channel))
+    list(split.timed(train_vertical(parts, top, batches.epochs(ROUNDS), channel)))
     blocks = [split.x_test[:, block] for block in held.values()]
     free = 0
     if first in held:
@@ -296,29 +306,34 @@ def decide(table: Table, *, seeds: Sequence[int] = range(5), minutes: float = ma
     each owner alone, or than the same answer for all (a paired 95 % interval above 0). Else it is
     the way with the fewest bytes among those that are clearly better than both, and not clearly
     worse than the best. A draw whose test has only one of two classes is left out. No draw begins
-    that would probably end after so many ``minutes``.
+    that would probably end after so many ``minutes``, and one that is not done then is left out.
 
     Raises ValueError if fewer than two draws are left.
     """
     ways, began = COLUMN_WAYS if table.blocks else WAYS, time.monotonic()
     scores: dict[str, dict[int, float]] = {name: {} for name in ways}
     nbytes: dict[str, list[int]] = {name: [] for name in ways}
+    why = "have both classes in their test. Give more seeds, or put owners of one class together"
     for seed in seeds:
         done, passed = len(scores[SAME]), (time.monotonic() - began) / 60
         if done and passed * (done + 1) / done > minutes:
+            why = f"are done: one took {passed:.1f} minutes. Give {2.2 * passed:.0f} or more"
             break
-        split = split_of(table, seed)
+        split = split_of(table, seed, began + 60 * minutes)
         if split.num_classes in (0, 2) and len(split.y_test.unique()) == 1:
             continue  # such a test has no area under a curve, and no variance
-        for name, way in ways.items():
-            scores[name][seed], sent = way.run(split)
+        found: dict[str, Found] = {}
+        try:
+            for name, way in ways.items():
+                found[name] = way.run(split)
+        except TimeoutError:
+            why = f"are done after {minutes:g} minutes, in {name!r}. Give more, or fewer owners"
+            break
+        for name, (score, sent) in found.items():
+            scores[name][seed] = score
             nbytes[name].append(sent)
     if (done := len(scores[SAME])) < 2:
-        raise ValueError(
-            f"{done} of {len(seeds)} draws have both classes in their test and are done within "
-            f"{minutes:g} minutes: at least 2 are needed. Give more minutes or more seeds, or put "
-            "owners together who have one class each"
-        )
+        raise ValueError(f"at least 2 draws are needed; {done} of {len(seeds)} {why}")
     mean_nbytes = {name: sum(each) / len(each) for name, each in nbytes.items()}
     return Decision(scores, mean_nbytes, *_answer(scores, mean_nbytes))
 

@@ -168,7 +168,7 @@ def test_a_test_with_one_class_is_left_out_and_said(tmp_path):
     table = read_table(path, "who", "sick")
     tests = [split_of(table, seed).y_test.unique() for seed in range(2)]
     assert all(len(classes) == 1 for classes in tests)
-    with pytest.raises(ValueError, match="0 of 2 draws have both classes in their test"):
+    with pytest.raises(ValueError, match="0 of 2 have both classes in their test"):
         decide(table, seeds=range(2))
 
 
@@ -243,8 +243,17 @@ def test_no_draw_begins_that_would_end_too_late(tmp_path, monkeypatch):
     table = read_table(written(tmp_path / "t.csv", made(60, owners=3)), "who", "sick")
     now = iter(range(0, 10_000, 60))  # each look at the clock is a minute later
     monkeypatch.setattr(deciding.time, "monotonic", lambda: next(now))
-    quick = {name: deciding.WAYS[name] for name in (SAME, ALONE, SEND, SUM)}
+    ways = {name: deciding.WAYS[name] for name in (SAME, ALONE, SEND, SUM)}
+    quick = {name: way._replace(run=lambda split: (0.5, 1)) for name, way in ways.items()}
     monkeypatch.setattr(deciding, "WAYS", quick)
     assert len(decide(table, seeds=range(9), minutes=4).scores[SAME]) == 2
-    with pytest.raises(ValueError, match=r"1 of 9 draws .* within 3 minutes"):
+    with pytest.raises(ValueError, match=r"1 of 9 are done: one took 2.0 minutes. Give 4 or more"):
         decide(table, seeds=range(9), minutes=3)
+
+
+@pytest.mark.parametrize("way", [ALONE, SEND, AVERAGE])
+def test_a_training_ends_with_the_limit_of_time(tmp_path, monkeypatch, way):
+    table = read_table(written(tmp_path / "t.csv", made(60, owners=6)), "who", "sick")
+    monkeypatch.setattr(deciding, "WAYS", {SAME: deciding.WAYS[SAME], way: deciding.WAYS[way]})
+    with pytest.raises(ValueError, match=f"0 of 9 are done after 1e-05 minutes, in '{way}'"):
+        decide(table, seeds=range(9), minutes=1e-5)
