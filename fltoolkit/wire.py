@@ -194,9 +194,9 @@ def pack(tree: Tree) -> bytes:
     >>> pack({"h": torch.tensor([[1.0, 2.0]])}).hex(" ")
     'f1 05 01 68 20 01 02 00 00 80 3f 00 00 00 40 a0 e1 57 d8'
     """
+    parts = _frame(tree)
     if len(tree) > MAX_ENTRIES:
         raise ValueError(f"{len(tree)} entries in a message, at most {MAX_ENTRIES}: send several")
-    parts = _frame(tree)
     parts.append(_checksum(_chained(parts, _bound.get()[0])))
     return b"".join(parts)
 

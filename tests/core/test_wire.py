@@ -165,6 +165,7 @@ CODECS = [
         ({"w": np.zeros(3)}, "'w' is ndarray"),
         ({1: torch.zeros(2)}, "entry 1: names are strings"),
         (torch.zeros(2), r"give a dict of tensors .*, not a Tensor"),
+        (torch.nn.Linear(2, 2), r"give a dict of tensors .*, not a Linear"),
         ({"d": torch.zeros([1] * 16, dtype=torch.int32)}, "16 dimensions"),
     ],
 )
