@@ -185,7 +185,7 @@ def nvflare(folder: Path) -> None:
     def run(app: Path, bits: str) -> tuple[int, int]:
         command = [sys.executable, "job.py", *bits]
         said = subprocess.run(command, cwd=app, check=True, capture_output=True, text=True).stdout
-        sent = set(re.findall(r"fltoolkit: (\S+) sent (\d+) messages, ([\d,]+) of", said))
+        sent = set(re.findall(r"fltoolkit: (\S+) sent (\d+) messages, ([\d,]+) bytes", said))
         return sum(int(s[1]) for s in sent), sum(int(s[2].replace(",", "")) for s in sent)
 
     apps("nvflare_meter", run, "lo")

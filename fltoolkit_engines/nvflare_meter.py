@@ -48,8 +48,8 @@ class Frames(DXOFilter):
         """Write the sums into the log."""
         if event_type == EventType.END_RUN and self.out:
             sent, who = self.channel.transfers, fl_ctx.get_identity_name()
-            nbytes = f"{self.channel.nbytes():,} of {sum(t.nbytes_dense for t in sent):,} bytes"
-            self.logger.info(f"fltoolkit: {who} sent {len(sent)} messages, {nbytes}")
+            nbytes = f"{self.channel.nbytes():,} bytes for {sum(t.nbytes_dense for t in sent):,}"
+            self.logger.info(f"fltoolkit: {who} sent {len(sent)} messages, {nbytes} of arrays")
 
 
 def meter(recipe: Any, bits: int | None = None) -> None:

@@ -1,11 +1,14 @@
 """The filters for NVFlare, over its own messages; examples/nvflare_meter has a job of it."""
 
+from unittest.mock import Mock
+
 import pytest
 import torch
 
 pytest.importorskip("nvflare", reason="NVFlare is not installed: pip install nvflare")
 
 from nvflare.apis.dxo import DXO, DataKind, from_shareable
+from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_context import FLContext
 
 from fltoolkit.codecs import Entropy, Pipeline, Quantize
@@ -32,6 +35,12 @@ def test_without_bits_values_arrive_as_they_left_and_are_counted():
     assert arrived.meta["round"] == 3
     assert all(torch.equal(torch.as_tensor(arrived.data[name]), t) for name, t in TREE.items())
     assert [t[-2:] for t in out.channel.transfers] == [(len(pack(TREE)), 4 * 630)]
+    for each in (out, there):
+        each.logger = Mock()
+        each.handle_event(EventType.END_RUN, FLContext())
+    words = f"sent 1 messages, {len(pack(TREE)):,} bytes for 2,520 of arrays"
+    assert words in str(out.logger.info.call_args)
+    assert not there.logger.info.called
 
 
 def test_with_bits_they_are_those_of_the_codec():
