@@ -160,7 +160,8 @@ def _front(ordered: Sequence[Point], metric: Metric, level: float) -> tuple[list
         sure = len(gains) < 2 or interval(gains, level).beyond_zero
         num_open += not sure
         if leading is None or metric.better(point.value, leading.value):
-            if sure and (reference is None or _gained(point, reference, gains, metric)):
+            gain = mean(gains) if len(gains) > 1 else point.value - (reference or point).value
+            if sure and (reference is None or metric.better(gain, 0.0)):
                 best.append(point)
             leading = leading if several and point.num_seeds == 1 else point
     return best, num_open
@@ -170,13 +171,6 @@ def before(point: Point, best: Sequence[Point]) -> Point | None:
     """The last of ``best``, if possible one that shares two seeds or more with ``point``."""
     sharing = [other for other in best if len(point.values.keys() & other.values.keys()) > 1]
     return next(iter([*reversed(sharing), *reversed(best)]), None)
-
-
-def _gained(point: Point, reference: Point, gains: Sequence[float], metric: Metric) -> bool:
-    """Whether a point is better: by its pairs, or by the means where there are no two pairs."""
-    if len(gains) < 2:
-        return metric.better(point.value, reference.value)
-    return metric.better(mean(gains), 0.0)
 
 
 def bytes_to_reach(history: History, target: float, metric: Metric = ACCURACY) -> int | None:

@@ -14,11 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from fltoolkit_research.experiment import Experiment
+from typing import Any
 
 __all__ = ["compare_command", "decide_command", "sweep_command"]
 
@@ -61,10 +57,14 @@ def sweep_command(arguments: Sequence[str]) -> int:
     words = "run each experiment with these seeds, in place of those in the files"
     parser.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help=words)
     args = _parse(parser, arguments)
-    experiments = _from_files(args.files, args.seeds, args.modules)
+    from fltoolkit_research.experiment import read
     from fltoolkit_research.store import Store
     from fltoolkit_research.sweeps import sweep
 
+    experiments = [each for path in args.files for each in read(path, args.modules)]
+    if args.seeds:  # each experiment once with each of these
+        bare = {replace(each, seed=0).key: each for each in experiments}
+        experiments = [replace(each, seed=seed) for each in bare.values() for seed in args.seeds]
     place = args.store or args.files[0].with_suffix(".jsonl")
     found = sweep(experiments, store=Store(place), workers=args.workers, retry=args.retry)
     broken = _print_tables(found)
@@ -187,19 +187,6 @@ def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
     return args
 
 
-def _from_files(
-    paths: Sequence[Path], seeds: Sequence[int] | None, modules: Sequence[ModuleType]
-) -> "list[Experiment]":
-    """The experiments of all files; with seeds, each of them once with each seed."""
-    from fltoolkit_research.experiment import read
-
-    found = [experiment for path in paths for experiment in read(path, modules)]
-    if not seeds:
-        return found
-    bare = {replace(experiment, seed=0).key: experiment for experiment in found}
-    return [replace(experiment, seed=seed) for experiment in bare.values() for seed in seeds]
-
-
 def _results(args: argparse.Namespace) -> list[Any]:
     from fltoolkit_research.store import Store
 
@@ -228,9 +215,8 @@ def _print_tables(found: Sequence[Any], form: Any = "markdown", **how: Any) -> b
             print("# " * (form == "csv") + task)  # in CSV as a comment
         print(table(mine, **how, data_nbytes=data_nbytes, form=form).rstrip("\n"))
         if form == "markdown":
-            print(_directions(mine), end="")
-            print(_unknown_data(mine), end="")
-        if len(tasks) > 1 or form == "markdown":
+            print(_directions(mine) + _unknown_data(mine))
+        elif len(tasks) > 1:
             print()
     return _say_failures(found)
 

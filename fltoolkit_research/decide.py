@@ -125,17 +125,15 @@ def _same(split: Split) -> Found:
     channel, counts = Channel(), torch.zeros(split.num_classes or 2)
     for name, (_, y) in split.owners.items():
         own = {"counts": split.shares(y).sum(0)}
-        counts += (
-            own["counts"] if split.blocks else channel.send(name, "server", "update", own)["counts"]
-        )
+        came = own if split.blocks else channel.send(name, "server", "update", own)
+        counts += came["counts"]
     return split.score((counts / counts.sum()).expand(len(split.y_test), -1)), channel.nbytes()
 
 
 def _trained(split: Split, x: Tensor, y: Tensor, x_test: Tensor) -> float:
     party = split.receiver("owner", x.shape[1])
-    batches = Batches(x, y, BATCH, seed=split.seed)
-    for rows in split.timed(rows for k in range(ROUNDS) for rows in batches.rows(k)):
-        party.loss_and_grad(x[rows], y[rows])
+    for batch in split.timed(Batches(x, y, BATCH, seed=split.seed).epochs(ROUNDS)):
+        party.loss_and_grad(*batch)
     return split.score(forward([party], x_test))
 
 
@@ -164,10 +162,8 @@ def _summed(split: Split) -> Found:
 
 
 def _averaged(split: Split, codecs: Mapping[str, Codec]) -> Found:
-    model, channel = (
-        split.receiver("all", split.x_test.shape[1]).module,
-        Channel(copy.deepcopy(dict(codecs))),
-    )
+    model = split.receiver("all", split.x_test.shape[1]).module
+    channel = Channel(copy.deepcopy(dict(codecs)))
     local = Local(batch_size=BATCH, lr=split.lr, epochs=1, loss_fn=split.loss())
     how = {"cohort": len(split.owners), "local": local, "seed": split.seed}
     rounds = fedavg(model, split.owners, channel, rounds=ROUNDS, **how)  # type: ignore[arg-type]
@@ -360,10 +356,8 @@ def _answer(scores: dict[str, dict[int, float]], nbytes: dict[str, float]) -> tu
     if factor > 1:
         words += f". If the data may leave: send. They take {factor:,.1f} times fewer bytes"
     if ways is COLUMN_WAYS:
-        return (
-            ways[chosen].answer,
-            f"{words}.\n{BY_FORMULA}: what splitting sends and the data grow alike with the rows",
-        )
+        words += f".\n{BY_FORMULA}: what splitting sends and the data grow alike with the rows"
+        return ways[chosen].answer, words
     now = "is already shorter, and as long at" if factor < 1 else "is shorter from"
     words += f".\n{BY_FORMULA}: only the data grow with the rows, so {chosen} {now}"
     more, grown = ("twice the features", 4) if chosen == SUM else ("ten times the parameters", 10)

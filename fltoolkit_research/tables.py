@@ -117,13 +117,10 @@ def table(
     columns = _columns(groups(results), metric, target, budget, data_nbytes)
     if form == "csv":
         return _csv(metric, rows, columns)
-    heads, lines = _cells(metric, rows, columns, f"minus {against or CHEAPER}")
-    return _markdown(heads, lines)
-
-
-def _markdown(heads: list[str], rows: list[list[str]]) -> str:
-    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+    heads, *lines = _cells(metric, rows, columns, f"minus {against or CHEAPER}")
+    rule = "|---" * len(heads) + "|"
+    head, *body = ("| " + " | ".join(line) + " |" for line in (heads, *lines))
+    return "\n".join([head, rule, *body])
 
 
 class _Column(NamedTuple):
@@ -171,17 +168,17 @@ def _csv(metric: Metric, rows: list[Compared], columns: list[_Column]) -> str:
 
 def _cells(
     metric: Metric, rows: list[Compared], columns: list[_Column], minus: str
-) -> tuple[list[str], list[list[str]]]:
-    """The heads and the lines of a table, as people read them."""
+) -> list[list[str]]:
+    """The heads, then the lines of a table, as people read them."""
     unit = "points" if metric.unit == "%" else metric.unit
     differences = [minus + f" [{unit}]" * bool(unit)] if len(rows) > 1 else []
     heads = ["setting", metric.axis, *differences, *(column.head for column in columns), "front"]
-    lines = []
+    lines = [heads]
     for p, reference, gains, star in rows:
         gain = [_gain(metric, gains, p.num_seeds) if reference else ""] * bool(differences)
         cells = [_range(metric, [*p.values.values()]), *gain]
         lines.append([p.name, *cells, *(column.cell(p)[1] for column in columns), star])
-    return heads, lines
+    return lines
 
 
 def _times(data_nbytes: DataNbytes, point: Point) -> tuple[Any, str]:
