@@ -4,7 +4,6 @@ from .client import local_update as local_update
 from .clock import Arrivals as Arrivals
 from .clock import Backlog as Backlog
 from .clock import Clock as Clock
-from .clock import Constant as Constant
 from .clock import Drop as Drop
 from .clock import Even as Even
 from .clock import LogNormal as LogNormal

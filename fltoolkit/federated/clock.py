@@ -112,23 +112,10 @@ class Drop:
 
 
 @dataclass(frozen=True)
-class Constant:
-    """A late update has this weight, no matter how late it is.
-
-    >>> Constant(0.5)(0), Constant(0.5)(3)
-    (1.0, 0.5)
-    """
-
-    weight: float = 1.0
-
-    def __call__(self, staleness: int) -> float:
-        """1 in time, ``weight`` afterwards."""
-        return self.weight if staleness else 1.0
-
-
-@dataclass(frozen=True)
 class Polynomial:
-    """``(staleness + 1) ** -a``. Source: Xie et al. 2019, arXiv 1903.03934.
+    """``(staleness + 1) ** -a``; with a = 0 a late update counts as one in time.
+
+    Source: Xie et al. 2019, arXiv 1903.03934.
 
     >>> [round(Polynomial(0.5)(staleness), 2) for staleness in (0, 1, 3)]
     [1.0, 0.71, 0.5]
@@ -180,8 +167,8 @@ class Arrivals:
         """The updates, each weight multiplied by that of its staleness; those of 0 are left out.
 
         >>> late = ReceivedUpdate("ann", 0, 5.0, 100, 0.3, {}, {})
-        >>> arrivals = Arrivals(staleness=Constant(0.5))
-        >>> [update.weight for update in arrivals.with_staleness([late], round_=2)]
+        >>> arrivals = Arrivals(staleness=Polynomial(1.0))
+        >>> [update.weight for update in arrivals.with_staleness([late], round_=1)]
         [50.0]
         """
         factors = [(u, weight_of(self.staleness, round_ - u.round_)) for u in updates]

@@ -9,7 +9,7 @@ from torch import nn
 
 from experiments.replications.asynchronous import AsyncServer, fedbuff
 from fltoolkit.channel import Channel
-from fltoolkit.federated import Constant, Even, Fleet, Local, Polynomial, Scripted, fedavg
+from fltoolkit.federated import Even, Fleet, Local, Polynomial, Scripted, fedavg
 from fltoolkit.models import seeded
 
 TWO = {"a": number(1), "b": number(10)}
@@ -73,7 +73,7 @@ def test_the_first_buffer_of_everybody_is_a_round_of_fedavg():
 def test_a_failing_client_is_named_counted_and_left_out():
     clients = TWO | {"bad": number(math.nan)}
     clock = Scripted({"a": [1.0], "b": [3.0], "bad": [1.5, 100.0]})
-    extra = {"clock": clock, "staleness": Constant()}
+    extra = {"clock": clock, "staleness": Polynomial(0.0)}
     with pytest.warns(UserWarning, match="client 'bad' is left out"):
         ws, records, _ = trace(fedbuff, clients, 3, extra, rounds=4, buffer_size=1)
     assert ws == [1, 2, 12, 13]

@@ -137,7 +137,7 @@ def test_all_protocols_of_the_package_are_run_here():
     [
         {"server_optimizer": "Adam(lr=0.01)"},
         {"privacy": "GaussianDP(clip=1.0, noise_multiplier=0.5)"},
-        {"wait_for": 2, "clock": "LogNormal(sigma=1.0)", "staleness": "Constant(0.5)"},
+        {"wait_for": 2, "clock": "LogNormal(sigma=1.0)", "staleness": "Polynomial(a=0.5)"},
     ],
 )
 def test_settings_change_the_run(settings):

@@ -16,7 +16,6 @@ from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Identity, Pipeline, Quantize, TopK
 from fltoolkit.federated import (
     Arrivals,
-    Constant,
     Even,
     Fleet,
     Local,
@@ -138,7 +137,7 @@ def trace(clients=TENS, rounds=4, **settings):
     ("staleness", "expected"),
     [
         (None, [5.5, 11, 16.5, 22]),  # dropped: (1 + 10) / 2 in each round
-        (Constant(), [5.5, 11, 48, 53.5]),  # round 2: (1 + 10 + 100) / 3 = 37
+        (Polynomial(0.0), [5.5, 11, 48, 53.5]),  # round 2: (1 + 10 + 100) / 3 = 37
         (Polynomial(1), [5.5, 11, 30, 35.5]),  # two rounds late: (1 + 10 + 100/3) / (2 + 1/3) = 19
     ],
 )
@@ -159,7 +158,7 @@ def test_the_first_two_of_three(staleness, expected):
     assert records[-1]["nbytes"] == channel.nbytes()
 
 
-INF, ALL = math.inf, {"staleness": Constant()}
+INF, ALL = math.inf, {"staleness": Polynomial(0.0)}
 
 
 @pytest.mark.parametrize(

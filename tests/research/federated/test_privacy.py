@@ -9,7 +9,7 @@ from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import ErrorFeedback, Pipeline, TopK
-from fltoolkit.federated import Arrivals, Constant, Fleet, Local, LocalUpdate, Server, fedavg
+from fltoolkit.federated import Arrivals, Fleet, Local, LocalUpdate, Polynomial, Server, fedavg
 from fltoolkit_research.federated import GaussianDP
 from fltoolkit_research.federated.privacy import clipped
 
@@ -70,7 +70,7 @@ def test_fedavg_with_clipping_moves_by_no_more_than_clip():
 
 
 def test_late_updates_with_another_weight_are_refused():
-    server = Server(mean=GaussianDP(1, 1), arrivals=Arrivals(staleness=Constant()))
+    server = Server(mean=GaussianDP(1, 1), arrivals=Arrivals(staleness=Polynomial(0.0)))
     with pytest.raises(ValueError, match="each update must count once, with the same weight"):
         fedavg(Ten(), PEOPLE, Channel(), **HOW | {"server": server})
 
