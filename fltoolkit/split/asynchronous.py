@@ -284,13 +284,15 @@ class _Training:
     def __post_init__(self) -> None:
         check_gate(self.gate)
         memories = [client.memory for client in self.clients]
+        cache, mirror, _, upload = memories[0]
         if not self.bookmark.num_steps:
             if self.gate.state is State.C:
                 raise ValueError(f"{self.gate!r} begins in C with an empty cache: make a fresh one")
-            memories[0].check_fresh()
+            if mirror is not None and len(cache):  # else they would differ from the start
+                raise ValueError(f"{upload} needs an empty cache on both sides: make a fresh one")
         mirrors = [memory.mirror for memory in memories if memory.mirror is not None]
         names = [client.party.name for client in self.clients]
-        self.bookmark.begin(names, [self.gate, memories[0].cache, *mirrors])
+        self.bookmark.begin(names, [self.gate, cache, *mirrors])
 
     def steps(self, channel: Channel) -> Iterator[Any]:
         """Train, one record for each step."""
@@ -300,8 +302,11 @@ class _Training:
         for turn in islice(self.turns(), bookmark.num_steps, None):  # without those done before
             client, alice, state = turn.client, turn.client.party, gate.state
             client.memory.cache.version = bookmark.version
-            if state is not State.C:
-                self.hand_on(alice, channel)
+            if state is not State.C and bookmark.version_of[alice.name] < bookmark.version:
+                # her bottom is older than the newest one, which is handed on to her
+                holder = next(c.party for c in self.clients if c.party.name == bookmark.holder)
+                alice.load_weights(channel.send(holder.name, alice.name, "model", holder.weights()))
+                bookmark.version_of[alice.name] = bookmark.version
             channel.step += 1
             if turn.is_first or not bookmark.losses:  # her turn or a period begins
                 code = torch.tensor(list(State).index(state), dtype=torch.uint8)
@@ -325,14 +330,6 @@ class _Training:
                 for number, ids in enumerate(rows):
                     is_last = client is self.clients[-1] and number == len(rows) - 1
                     yield _Turn(epoch, client, ids, number == 0, is_last)
-
-    def hand_on(self, alice: Party, channel: Channel) -> None:
-        """Send her the newest bottom, if hers is older."""
-        bookmark = self.bookmark
-        if bookmark.version_of[alice.name] < bookmark.version:
-            holder = next(c.party for c in self.clients if c.party.name == bookmark.holder)
-            alice.load_weights(channel.send(holder.name, alice.name, "model", holder.weights()))
-            bookmark.version_of[alice.name] = bookmark.version
 
     def end_of_period(self, step: int, nbytes: int, epoch_ends: bool) -> dict[str, float]:
         """At the end of a period the gate decides about the next one."""

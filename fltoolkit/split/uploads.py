@@ -50,11 +50,6 @@ class CutMemory(NamedTuple):
     first: int = 0  # the id of the client's sample 0 in both
     upload: Upload = Upload()
 
-    def check_fresh(self) -> None:
-        """Raise ValueError if the client's copy of the cache would differ from the start."""
-        if self.mirror is not None and len(self.cache):
-            raise ValueError(f"{self.upload} needs an empty cache on both sides: make a fresh one")
-
 
 def memories_of(
     sizes: Sequence[int], upload: Upload, cache: ActivationCache | None
