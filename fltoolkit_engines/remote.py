@@ -31,14 +31,6 @@ def absent(num_samples: int) -> Float[Tensor, "num_samples 0"]:
     return torch.zeros(num_samples, 0)
 
 
-class Addressed(dict):
-    """A stand-in for what another process has decoded: an empty dict with the receiver's name."""
-
-    def __init__(self, receiver: str):
-        super().__init__()
-        self.receiver = receiver
-
-
 class RemoteParty(Party):
     """A stand-in for a party that lives in another process: it computes nothing, learns nothing.
 

@@ -35,7 +35,7 @@ from fltoolkit.links import Link
 from fltoolkit.party import LossFn, uncompiled
 from fltoolkit.trees import Tree
 from fltoolkit_engines.flower_meter import check_codecs
-from fltoolkit_engines.remote import Addressed, absent
+from fltoolkit_engines.remote import absent
 
 __all__ = ["ClientSetup", "FlowerError", "Letters", "ServerSetup", "client_app", "server_app"]
 
@@ -45,6 +45,14 @@ HOW = ("lr", "prox", "batch_size", "epochs", "steps")  # settings of clients tha
 
 class FlowerError(RuntimeError):
     """A node has other settings than the server, or its training failed because of a mistake."""
+
+
+class Addressed(dict):
+    """A stand-in for what another process has decoded: an empty dict with the receiver's name."""
+
+    def __init__(self, receiver: str):
+        super().__init__()
+        self.receiver = receiver
 
 
 @dataclass
