@@ -218,8 +218,10 @@ def _wrong_in(cell: dict[str, Any]) -> Iterator[str]:
         yield f"cell {name!r} holds a solution but is no answer: it would be released"
     if kind == "hidden" and not _HIDDEN.search(source):
         yield f"hidden {name!r}: no ### BEGIN HIDDEN TESTS ... ### END HIDDEN TESTS"
-    if kind == "hidden" and not {"print", "SEED"} <= _names_used(source):
-        yield f"hidden {name!r}: it must print something that depends on SEED"
+    if kind == "hidden":
+        nodes = ast.walk(ast.parse(without_magic(source)))
+        if not {"print", "SEED"} <= {node.id for node in nodes if isinstance(node, ast.Name)}:
+            yield f"hidden {name!r}: it must print something that depends on SEED"
     if kind in ("hidden", "question"):
         points = cell["metadata"]["nbgrader"].get("points")
         if not isinstance(points, int | float) or not points > 0:
@@ -228,11 +230,6 @@ def _wrong_in(cell: dict[str, Any]) -> Iterator[str]:
             yield f"hidden {name!r}: points={points:g}, and its steps have other points in all"
     if kind and cell["metadata"]["nbgrader"].get("grade_id") != name:
         yield f"{kind} {name!r}: its grade_id must be its id"
-
-
-def _names_used(source: str) -> set[str]:
-    tree = ast.parse(without_magic(source))
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
 
 
 def _shared_names(cells: list[dict[str, Any]]) -> list[str]:
