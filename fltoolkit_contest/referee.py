@@ -215,9 +215,7 @@ class _Here:
         return [checked(self.processes[n].reply(*parse(to_bytes(*r)[8:]))) for n, r in pairs]
 
 
-def rehearse(
-    text: str, *, track: str, league: str, salt: str = "rehearsal", number: int = 0
-) -> Iterator[dict[str, Any]]:
+def rehearse(text: str, *, track: str, league: str, number: int = 0) -> Iterator[dict[str, Any]]:
     """One run in this process, without a fence: records of the bytes so far, at last the score.
 
     It is quick and works on every system, and it runs the entry as your own code: rehearse what you
@@ -236,7 +234,7 @@ def rehearse(
     >>> [record["nbytes"] for record in rehearse(source, track="digits", league="open")]
     [15, 15]
     """
-    play = Play.of(*chosen(track, league), read_entry(text), salt, number)
+    play = Play.of(*chosen(track, league), read_entry(text), "rehearsal", number)
     here = _Here(play.setups())
     x, y = play.drawn.hidden
 

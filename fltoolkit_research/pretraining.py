@@ -17,10 +17,8 @@ def pretrained(
     *,
     num_steps: int = 600,
     context: int = 64,
-    num_layers: int = 2,
-    width: int = 64,
-    num_heads: int = 4,
     seed: int = 0,
+    **sizes: int,
 ) -> nn.Sequential:
     """A `gpt` that has learned ``text``: the same arguments give the same weights on one machine.
 
@@ -30,13 +28,13 @@ def pretrained(
     Args:
         text: whose training part is learned.
         num_steps: of 16 windows each.
-        context, num_layers, width, num_heads: see `fltoolkit_research.models.gpt`.
+        context: see `fltoolkit_research.models.gpt`.
         seed: of the first weights and of the order of windows.
+        sizes: others of the `gpt`, such as ``num_layers=4``.
     """
     if num_steps < 1:
         raise ValueError(f"num_steps={num_steps}: train for 1 step or more")
-    sizes = {"context": context, "num_layers": num_layers, "width": width, "num_heads": num_heads}
-    model = gpt(len(text.alphabet), **sizes, seed=seed)
+    model = gpt(len(text.alphabet), context=context, seed=seed, **sizes)
     batches = Batches(*text.windows(context), BATCH_SIZE, seed=seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=LR)
 

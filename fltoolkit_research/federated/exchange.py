@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fltoolkit.channel import Channel
+from fltoolkit.federated.server import SERVER
 from fltoolkit.trees import Tree, weighted_mean
 
 
@@ -37,18 +38,13 @@ class ThroughServer:
     The workers' messages have the kind ``update``, the server's ``model``. The mean is encoded once
     for all workers (`Channel.broadcast`), so all of them hold the same. Both directions are sums of
     changes, so `ErrorFeedback` may be used in both.
-
-    Args:
-        server: the server's name in the ledger.
     """
-
-    server: str = "server"
 
     def __call__(self, channel: Channel, trees: Mapping[str, Tree]) -> Tree:
         """The mean as every worker decodes it."""
-        arrived = [channel.send(w, self.server, "update", tree) for w, tree in trees.items()]
+        arrived = [channel.send(w, SERVER, "update", tree) for w, tree in trees.items()]
         mean = weighted_mean(arrived, [1.0] * len(arrived))
-        return channel.broadcast(self.server, [*trees], "model", mean)
+        return channel.broadcast(SERVER, [*trees], "model", mean)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from fltoolkit.models import seeded
 from fltoolkit.shapes import Float, Int64
-from fltoolkit.trees import is_finite
 from fltoolkit_research.leakage._fitting import fitted, mean_and_scale, parted
+from fltoolkit_research.leakage.dependence import rows_of
 
 
 class TokenDecoder(NamedTuple):
@@ -29,7 +29,7 @@ class TokenDecoder(NamedTuple):
     @torch.no_grad()
     def __call__(self, h: Float[Tensor, "samples places width"]) -> Int64[Tensor, "samples places"]:
         """The most likely token of each place."""
-        _check_activations(h)
+        rows_of("h", h)  # raises ValueError for NaN
         return _scores(self.network, (h - self.mean) / self.scale, self.reach).argmax(dim=2)
 
 
@@ -42,7 +42,6 @@ def train_token_decoder(
     hidden: int = 0,
     reach: int = 0,
     max_epochs: int = 30,
-    batch_size: int = 32,
 ) -> TokenDecoder:
     """Learn to guess each place's token from the activations at it: the token inversion attack.
 
@@ -62,13 +61,12 @@ def train_token_decoder(
         hidden: width of the hidden layer; 0: a linear probe.
         reach: neighbours on each side; attention copies earlier tokens into later places.
         max_epochs: training stops after so many epochs, or after 4 in a row without improvement.
-        batch_size: the number of windows per step.
 
     Raises:
         ValueError: fewer than 10 windows, shapes that do not belong together, or values that are
             NaN or infinite.
     """
-    _check_activations(h)
+    rows_of("h", h)  # raises ValueError for NaN
     if h.shape[:2] != tokens.shape or len(h) < 10:
         raise ValueError(
             f"activations {list(h.shape)} and tokens {list(tokens.shape)}: need [samples, places, "
@@ -86,8 +84,7 @@ def train_token_decoder(
         scores = _scores(network, z[rows], reach).flatten(0, 1)
         return nn.functional.cross_entropy(scores, tokens[rows].flatten())
 
-    how = {"max_epochs": max_epochs, "batch_size": batch_size}
-    fitted(network, loss, samples, lr=1e-2, patience=4, **how)
+    fitted(network, loss, samples, lr=1e-2, patience=4, max_epochs=max_epochs, batch_size=32)
     decoder = TokenDecoder(mean, scale, network, reach, 0.0)
     right = float((decoder(h[kept]) == tokens[kept]).double().mean())
     return decoder._replace(validation=right)
@@ -123,7 +120,7 @@ def nearest_tokens(
     >>> nearest_tokens(torch.tensor([[[0.1, 0.8], [0.7, 0.2]]]), table).tolist()
     [[0, 1]]
     """
-    _check_activations(h)
+    rows_of("h", h)  # raises ValueError for NaN
     if positions is not None:
         h = h - positions[: h.shape[1]]
     return torch.cdist(h, table.to(h)[None]).argmin(dim=2)
@@ -150,8 +147,3 @@ def _scores(network: nn.Module, z: Tensor, reach: int) -> Tensor:
     seen = torch.cat([padded[:, k : k + size] for k in range(2 * reach + 1)], dim=2)
     scores: Tensor = network(seen)
     return scores
-
-
-def _check_activations(h: Tensor) -> None:
-    if not is_finite(h):
-        raise ValueError("the activations hold NaN or infinite values: nothing can be learned")

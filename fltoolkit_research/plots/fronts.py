@@ -13,7 +13,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogFormatter, LogLocator
 
 from fltoolkit.history import History
-from fltoolkit.metrics import ACCURACY, Metric
+from fltoolkit.metrics import Metric
 from fltoolkit.plots.figures import curves
 from fltoolkit.plots.style import COLORS, describe, new_axes, tidy
 from fltoolkit.units import amount, byte_unit
@@ -242,9 +242,8 @@ def over_seconds(
     *,
     rate: float,
     latency: float = 0.0,
-    metric: Metric = ACCURACY,
 ) -> Axes:
-    """The metric over the time on a link.
+    """The accuracy over the time on a link.
 
     ``rate`` is in bytes per second, ``latency`` in seconds per message.
     `fltoolkit_research.seconds_on` computes the time, `fltoolkit.plots.curves` draws the lines.
@@ -258,4 +257,4 @@ def over_seconds(
         name: [*map(timed, [each] if isinstance(each, History) else each)]
         for name, each in histories.items()
     }
-    return curves(runs, metric.name, "seconds", ax)
+    return curves(runs, "accuracy", "seconds", ax)

@@ -43,23 +43,16 @@ def random_regular(num_clients: int, degree: int, seed: int) -> Graph:
     }
 
 
-def num_neighbours(
-    num_clients: int,
-    *,
-    threshold: float = 2 / 3,
-    corrupt: float = 0.2,
-    silent: float = 0.1,
-) -> int:
+def num_neighbours(num_clients: int) -> int:
     """The smallest even degree of `random_regular` that keeps the three promises of Bell et al.
 
-    A client's secrets open with ``floor(threshold * (degree + 1)) + 1`` of the shares that it and
-    its neighbours hold. Among ``num_clients`` clients, a share ``corrupt`` of them works together
-    with the server, and a share ``silent`` drops out:
+    A client's secrets open with more than two thirds of the ``degree + 1`` shares that it and its
+    neighbours hold. A fifth of the clients work together with the server, and a tenth drop out:
 
     1. No client has so many corrupt neighbours that they open its secrets, but with probability
        2^-40 (hypergeometric tail, times the number of clients).
     2. Without the corrupt and the silent ones the graph hangs together, or the server would learn
-       the sum of a part: ``num_clients * (corrupt + silent)^(degree / 2) <= 2^-40``.
+       the sum of a part: ``num_clients * 0.3^(degree / 2) <= 2^-40``.
     3. Each client has enough neighbours that answer, but with probability 2^-20.
 
     Returns ``num_clients - 1`` (the complete graph) if no smaller degree will do.
@@ -70,16 +63,15 @@ def num_neighbours(
     >>> [num_neighbours(n) for n in (100, 1000, 10_000)]
     [54, 78, 96]
     """
-    num_corrupt, num_silent = (math.floor(share * num_clients) for share in (corrupt, silent))
+    num_corrupt, num_silent = num_clients // 5, num_clients // 10
     removed = (num_corrupt + num_silent) / num_clients
     others = num_clients - 1
     for degree in range(2, others, 2):
-        needed = math.floor(threshold * (degree + 1)) + 1
+        needed = 2 * (degree + 1) // 3 + 1
         opened = num_clients * _chance(range(needed, degree + 1), others, num_corrupt, degree)
         apart = num_clients * removed ** (degree / 2)
-        answers = others - num_silent
         own = 1  # of the shares that are needed, it holds one itself
-        lost = num_clients * _chance(range(needed - own), others, answers, degree)
+        lost = num_clients * _chance(range(needed - own), others, others - num_silent, degree)
         if max(opened, apart) <= 2.0**-40 and lost <= 2.0**-20:
             return degree
     return others

@@ -7,7 +7,7 @@ from torch import nn
 from fltoolkit_research.leakage import nearest_tokens, train_token_decoder, unigram_guess
 
 TOKENS, WIDTH, PLACES = 7, 12, 9
-HOW = {"num_tokens": TOKENS, "seed": 0, "batch_size": 8}
+HOW = {"num_tokens": TOKENS, "seed": 0, "max_epochs": 120}
 
 
 def windows(n=60, seed=0):
