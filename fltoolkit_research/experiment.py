@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 
-from fltoolkit.codecs.base import Codec
+from fltoolkit.codecs.base import check_codec
 from fltoolkit.metrics import ACCURACY, Metric
-from fltoolkit.split.gates import Gate
+from fltoolkit.split.gates import check_gate
 from fltoolkit_research import metrics, protocols
 from fltoolkit_research.protocol import Protocol, is_optimizer, one_record_per_round, tested_once
 from fltoolkit_research.text import build, call_of, named, read_call, text_of
@@ -115,8 +115,7 @@ class Experiment:
         except RuntimeError as error:
             raise ValueError(f"device={self.device!r}: give 'cpu' or 'cuda:0'. {error}") from None
         self._check_settings()
-        self._check_codecs()
-        self._check_gate()
+        self._check_codecs_and_gate()
         if self.protocol.records_per_round is one_record_per_round:
             tested_once(self)
         self.protocol.check(self)
@@ -135,29 +134,21 @@ class Experiment:
                     "leave it out"
                 )
 
-    def _check_codecs(self) -> None:
+    def _check_codecs_and_gate(self) -> None:
         for kind, codec in self.codecs.items():
             if kind not in self.protocol.sends:
                 raise ValueError(
                     f"codecs[{kind!r}]: {self.protocol} sends {', '.join(self.protocol.sends)}, "
                     f"and never {kind!r}. Remove the codec, or give it to one of these kinds"
                 )
-            if not isinstance(codec, Codec):
-                raise ValueError(
-                    f"codecs[{kind!r}] = {text_of(codec)!r}: this is no codec. Write "
-                    "Pipeline(...), or a codec that holds one, as ErrorFeedback(Pipeline(...)) does"
-                )
-
-    def _check_gate(self) -> None:
+            check_codec(f"codecs[{kind!r}] = {text_of(codec)!r}", codec)
         if self.protocol.gated != bool(self.gate):
             raise ValueError(
                 f"protocol={self.protocol}, gate={text_of(self.gate)!r}: split_async "
                 "needs a gate such as LossGate(0.1), and other protocols have none"
             )
-        if self.gate and not isinstance(self.gate, Gate):
-            raise ValueError(
-                f"gate={self.gate!r} is no gate: write one such as LossGate(0.1) or Periodic(4)"
-            )
+        if self.gate:
+            check_gate(self.gate)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Experiment) and self.key == other.key
@@ -231,15 +222,8 @@ class Experiment:
 
 def _read(name: str, value: Any, modules: Sequence[ModuleType]) -> Any:
     """The setting ``name`` as an object; what is given as text is read."""
-    if name == "protocol" and isinstance(value, str):
-        found = named(Protocol, value, modules)
-        if found is None and value in dir(protocols):
-            found = getattr(protocols, value)  # imported now, and no other
-        return _found(name, value, found, dir(protocols), Protocol, modules)
-    if name == "metric" and isinstance(value, str):
-        ours = {m.name: m for m in (ACCURACY, *vars(metrics).values()) if isinstance(m, Metric)}
-        metric = named(Metric, value, modules) or ours.get(value)
-        return _found(name, value, metric, sorted(ours), Metric, modules)
+    if name in ("protocol", "metric") and isinstance(value, str):
+        return _named(name, value, modules)
     if name in _CALLS and value:
         if not isinstance(value, str):
             return call_of(value)
@@ -270,15 +254,14 @@ def _made(value: Any, modules: Sequence[ModuleType]) -> Any:
     return own.get(value, value)
 
 
-def _found(
-    name: str,
-    text: str,
-    value: Any,
-    choices: Sequence[str],
-    kind: Any,
-    modules: Sequence[ModuleType],
-) -> Any:
-    """The value. Raises ValueError if there is none, with the package's choices and one's own."""
+def _named(name: str, text: str, modules: Sequence[ModuleType]) -> Any:
+    """The protocol or metric of this name. Raises ValueError, with all choices, for another one."""
+    kind: Any = Protocol if name == "protocol" else Metric
+    ours = {m.name: m for m in (ACCURACY, *vars(metrics).values()) if isinstance(m, Metric)}
+    choices = dir(protocols) if kind is Protocol else sorted(ours)
+    value = named(kind, text, modules)
+    if value is None and text in choices:  # of the package's protocols no other is imported
+        value = getattr(protocols, text) if kind is Protocol else ours[text]
     if value is None:
         own = [v.name for m in modules for v in vars(m).values() if isinstance(v, kind)]
         hint = (

@@ -66,9 +66,7 @@ class Store:
         """The rows that are results of experiments; the key of each ends with ``@version``."""
         rows = {key: row for key, row in read_rows(self.path).items() if "settings" in row}
         if wrong := [key for key, row in rows.items() if not _is_result(row)]:
-            words = (
-                f"{self.path}: {len(wrong)} rows are no results and are left out: {wrong[0][:40]}"
-            )
+            words = f"{self.path}: {len(wrong)} rows are no results, left out: {wrong[0][:40]}"
             warnings.warn(words, stacklevel=2)
         return {key: row for key, row in rows.items() if key not in wrong}
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fltoolkit.channel import Channel, Delivery
 from fltoolkit.codecs.base import Codec
 from fltoolkit.evaluation import forward
-from fltoolkit.links import KINDS, Link
+from fltoolkit.links import Link, check_kind
 from fltoolkit.models import seeded
 from fltoolkit.party import Party
 from fltoolkit.shapes import Bool, Float, Int, Shaped
@@ -54,9 +54,8 @@ class Listener(Channel):
         kinds: Sequence[str] = ("activations", "gradients"),
     ):
         super().__init__(codecs)
-        if isinstance(kinds, str) or (unknown := set(kinds) - set(KINDS)):
-            wrong = repr(kinds) if isinstance(kinds, str) else f"{sorted(unknown)} in it"
-            raise ValueError(f"kinds: {wrong}; give a list of kinds out of {', '.join(KINDS)}")
+        for kind in kinds:
+            check_kind(kind)
         self.kinds = tuple(kinds)
         self.heard: list[Heard] = []
 

@@ -84,7 +84,7 @@ def test_what_cannot_be_read_is_left_out_and_named(path):
         add_row(path, {**row, "key": "a@1", **wrong})
         with pytest.warns(UserWarning, match="left out") as w:
             assert [r.experiment for r in store.results()] == PLANS[:1]
-        assert "1 rows are no results and are left out: a@1" in str(w[0].message)
+        assert "1 rows are no results, left out: a@1" in str(w[0].message)
         assert re.search(r"1 of 2 .* left out. 0123: .*'Strange' is not", str(w[1].message))
     assert w[1].filename == __file__
 

@@ -91,7 +91,7 @@ def test_what_was_heard_stays_as_it_was():
     assert torch.equal(listener.heard[0].tree["h"], torch.ones(3))
     assert not listener.heard[0].tree["h"].requires_grad
     for wrong in ("activations", ["activation"]):
-        with pytest.raises(ValueError, match="give a list of kinds out of activations"):
+        with pytest.raises(ValueError, match="is not one of activations, gradients"):
             Listener(kinds=wrong)
 
 
