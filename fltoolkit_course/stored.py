@@ -74,8 +74,7 @@ def stored_model(name: str) -> StoredModel:
     """Read a stored model. Raises ValueError if there is none of this name, or it is damaged."""
     models = _list()
     if name not in models:
-        names = ", ".join(map(repr, models))
-        raise ValueError(f"no stored model {name!r}: choose from {names}")
+        raise ValueError(f"no stored model {name!r}: choose from {', '.join(map(repr, models))}")
     about = models[name]
     message = (FOLDER / about["file"]).read_bytes()  # with a checksum, as each message has
     sizes = {"context": about["context"], "num_layers": about["layers"], "width": about["width"]}

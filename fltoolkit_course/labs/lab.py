@@ -312,10 +312,13 @@ class Lab:
         if run is None or not len(run.history):
             raise ValueError("no record was made yet: press Start, or call run()")
         arguments = self._arguments(run.sizes | run.settings).items()
+        whole = inspect.getsource(sys.modules[self.training.__module__])
+        text = ast.parse(whole).body[0]  # at the beginning of the file; it is left out
+        source = "\n".join(whole.splitlines()[text.end_lineno :])
         return "\n".join(
             [
                 f'"""Run {run.number} of {type(self).__name__}: {self.describe(run)}."""\n',
-                _source_of(self.training),
+                source.strip() + "\n",
                 "\nimport torch\n\nfrom fltoolkit import History",
                 f"{self._source}\ntorch.set_num_threads(1)",
                 f"training = {self.training.__name__}(",
@@ -347,13 +350,6 @@ class Lab:
         if len(run.history.having("accuracy")):
             lines.append("""print(f"accuracy {history.having('accuracy')[-1]['accuracy']:.4f}")""")
         return lines
-
-
-def _source_of(training: type[Any]) -> str:
-    """The file of a training, without the text at its beginning."""
-    source = inspect.getsource(sys.modules[training.__module__])
-    text = ast.parse(source).body[0]
-    return "\n".join(source.splitlines()[text.end_lineno :]).strip() + "\n"
 
 
 def _with(setting: Control, value: Any) -> Control:

@@ -33,7 +33,6 @@ class Panel:
     def __init__(self, lab: Lab):
         ipywidgets = find_ipywidgets()
         self.lab = lab
-        self._draw_if_due = throttled(self._draw_now)
         self._state = self._seen()
         self._values = dict(lab.values)  # as the controls have them
         self._wiring = threading.RLock()
@@ -60,7 +59,8 @@ class Panel:
         if lists := part("at start"):
             words = widgets.HTML("<b>Act at the next Start:</b>")
             rows.append(widgets.Box([words, *lists], layout=row))
-        self._picture = BelowControls(self.draw, *rows, self.note, self.code)
+        self._picture = picture = BelowControls(self.draw, *rows, self.note, self.code)
+        self._draw_if_due = throttled(lambda: picture.moved(rests=False))
         self.widget = self._picture.widget
 
     def _buttons(self, widgets: Any) -> dict[str, Any]:
@@ -85,20 +85,14 @@ class Panel:
         options = [(setting.say(option), option) for option in setting.options]
         place = list(setting.options).index(self.lab.values[key])  # ipywidgets shows no value None
         look = {"options": options, "index": place, "description": setting.words}
+        look["style"] = {"description_width": "initial"}  # all words; the slider gets the rest
         if setting.acts == "at start":
             letters = len(setting.words) + max(len(words) for words, _ in options)
-            made = widgets.Dropdown(
-                **look,
-                style={"description_width": "initial"},
-                layout={"width": f"{4 + 0.55 * letters:.3g}em"},
-            )
+            made = widgets.Dropdown(**look, layout={"width": f"{4 + 0.55 * letters:.3g}em"})
         else:
-            made = widgets.SelectionSlider(
-                **look,
-                continuous_update=False,  # a move is where the slider is let go
-                style={"description_width": "initial"},  # all words, and the slider gets the rest
-                layout={"width": "27.5em", "max_width": "98%"},  # three beside each other
-            )
+            layout = {"width": "27.5em", "max_width": "98%"}  # three beside each other
+            made = widgets.SelectionSlider(**look, layout=layout)
+            made.continuous_update = False  # a move is where the slider is let go
         made.tooltip = f"{setting.words}: {_ACTS[setting.acts]}"  # ipywidgets 7 shows none
         made.observe(lambda change: self._moved(key, change["new"]), "value")
         return made
@@ -157,9 +151,6 @@ class Panel:
         if run is None:
             return [values]
         return [values, run.number, run.status, len(run.moves)]
-
-    def _draw_now(self) -> None:
-        self._picture.moved(rests=False)
 
     def draw(self) -> Graphic:
         """The picture of the lab at this moment."""

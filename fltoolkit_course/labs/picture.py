@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 from typing import NamedTuple
 
+from fltoolkit.plots.style import COLORS, DASHES
 from fltoolkit.units import amount
 from fltoolkit_course.labs.lab import Lab, Plot, Run
 from fltoolkit_course.plots.drawing import (
@@ -18,7 +19,6 @@ from fltoolkit_course.plots.drawing import (
     Mark,
     Page,
     Stroke,
-    line_look,
 )
 from fltoolkit_course.plots.live import thinned
 from fltoolkit_research.plots.placing import Points, Words
@@ -37,11 +37,12 @@ def draw(lab: Lab) -> Graphic:
     """
     run, status = lab.current, f"{lab.title}: {status_in_words(lab)}"
     rows, legend = ledger(lab), [_line(each, lab, _outcome(lab, each)) for each in _shown(lab)]
-    total = run.training.total if run else 0
-    page = Page(_WIDTH, status, min(_step(run) / total, 1.0) if run and total else 0.0)
+    total = run.training.total if run and len(run.history) else 0
+    progress = min(run.history[-1]["step"] / total, 1.0) if run and total else 0.0
+    page = Page(_WIDTH, status, progress)
     strip = 46 if run and len(run.history) and lab.board.states else 0
     above = max(14 + 22 * len(rows), strip) + 6
-    axes = axes_of(lab)
+    axes = [axes_of(lab, plot) for plot in lab.board.plots]
     frames = [_frame(lab, one, k * _HALF, page.low + above) for k, one in enumerate(axes)]
     page.add(_bars(rows, page.low, 120 if strip else _WIDTH - 8 - 130 - 220), 0)
     page.add(_strip(lab, run, frames[1], page.low - 2) if run and strip else [], above)
@@ -99,11 +100,11 @@ def _bars(rows: Sequence[tuple[str, int, str]], top: float, longest: float) -> I
 # --------------------------------------------------------------------------------- states
 
 
-def segments(run: Run, x: str = "step") -> list[tuple[int, int, str]]:
+def segments(run: Run) -> list[tuple[int, int, str]]:
     """The stretches of records in one state: from, to, state."""
     found = []
     for state, records in groupby(run.history, lambda record: str(record.get("state", ""))):
-        places = [int(record[x]) for record in records]
+        places = [int(record["step"]) for record in records]
         found.append((places[0], places[-1], state))
     return found
 
@@ -154,13 +155,8 @@ class Axes(NamedTuple):
         return x_limits, (0, high)
 
 
-def axes_of(lab: Lab) -> tuple[Axes, Axes]:
-    """What stands in the two pairs of axes."""
-    first, second = (_axes(lab, plot) for plot in lab.board.plots)
-    return first, second
-
-
-def _axes(lab: Lab, plot: Plot) -> Axes:
+def axes_of(lab: Lab, plot: Plot) -> Axes:
+    """What stands in the pair of axes of this plot."""
     run = lab.current
     lines = [
         _line(each, lab, f"run {each.number}", _points(each, plot.x, plot.y))
@@ -237,13 +233,9 @@ def _shown(lab: Lab) -> list[Run]:
 
 def _line(run: Run, lab: Lab, words: str, points: Points = ()) -> Line:
     """A run has the same colour and dash everywhere; the current one's line is wider."""
-    current = run is lab.current
-    return Line(words, points, *line_look(run.number - 1), 3 if current else 1.6, current)
-
-
-def _step(run: Run) -> int:
-    """How far the run has come, on the same scale as its ``total``."""
-    return int(run.history[-1]["step"]) if len(run.history) else 0
+    current, number = run is lab.current, run.number - 1
+    color, dash = COLORS[number % len(COLORS)], DASHES[number % len(DASHES)]
+    return Line(words, points, color, dash, 3 if current else 1.6, current)
 
 
 def _points(run: Run, x: str, y: str) -> Points:

@@ -11,6 +11,8 @@ from fltoolkit_course.labs.lab import Board, Control, Look, Plot
 from fltoolkit_course.labs.panel import DisplayedLab
 from fltoolkit_course.labs.train_threshold import ThresholdTraining
 
+_BITS = (2, 4, 6, 8, 16, 32)
+_WORDS = "mean loss of an epoch (thin: each batch; grey: the gate's band)"
 _THRESHOLDS = (0.0, *(m / 10**k for k in (3, 2, 1) for m in (1, 1.5, 2, 3, 5, 7)), 1.0)
 
 
@@ -36,25 +38,15 @@ class ThresholdLab(DisplayedLab):
     num_epochs: int
     settings: Mapping[str, Control] = {
         "threshold": Control("threshold [loss]", _THRESHOLDS, "now", "{:g}".format),
-        "bits_up": Control(
-            "activations up [bits per value]", (2, 4, 6, 8, 16, 32), "now", "{} bits".format
-        ),
-        "bits_down": Control(
-            "gradients down [bits per value]", (2, 4, 6, 8, 16, 32), "now", "{} bits".format
-        ),
+        "bits_up": Control("activations up [bits per value]", _BITS, "now", "{} bits".format),
+        "bits_down": Control("gradients down [bits per value]", _BITS, "now", "{} bits".format),
         "cut": Control("cut layer", (2, 4, 5), "at start"),
         "seed": Control("seed", tuple(range(10)), "at start"),
     }
     board = Board(
         plots=(
             Plot("accuracy", "nbytes"),
-            Plot(
-                "checked_loss",
-                "step",
-                "loss",
-                "mean loss of an epoch (thin: each batch; grey: the gate's band)",
-                log=True,
-            ),
+            Plot("checked_loss", "step", "loss", _WORDS, log=True),
         ),
         kinds={
             "activations": "up: activations",

@@ -1,11 +1,11 @@
-"""Panels with sliders for the notebooks. Scripts can call the functions behind the panels, too.
+"""Panels with sliders for the notebooks.
 
     bits        one slider, one curve, one counter of bytes
     owners      ten owners, alone and together, round by round
     tradeoff    the runs of a sweep on a Pareto plot
     leakage     what an attacker sees behind a codec or noise
 
-`_sliders` holds what all panels share.
+Scripts can call the functions behind the panels, too.
 """
 
 import lazy_loader as lazy

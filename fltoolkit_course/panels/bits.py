@@ -7,7 +7,6 @@ to a tensor (the panel of codec.py). The panel needs ipywidgets, 7.7 or newer.
 
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
 from typing import Any
 
 from torch import nn
@@ -16,7 +15,7 @@ from fltoolkit.channel import Channel
 from fltoolkit.codecs.pipeline import Pipeline
 from fltoolkit.codecs.quantize import Quantize
 from fltoolkit.data.batches import Batches
-from fltoolkit.data.datasets import Samples, load
+from fltoolkit.data.datasets import load
 from fltoolkit.evaluation import evaluate
 from fltoolkit.history import Record, evaluated
 from fltoolkit.models import splitnn_mlp
@@ -25,19 +24,13 @@ from fltoolkit.plots.style import COLORS, GREY, INK, PAPER
 from fltoolkit.split.chain import train_split
 from fltoolkit.units import amount
 from fltoolkit_course.labs.runner import Runner
-from fltoolkit_course.panels._sliders import slider
-from fltoolkit_course.plots.below_controls import BelowControls
+from fltoolkit_course.plots.below_controls import BelowControls, slider
 from fltoolkit_course.plots.drawing import Area, Axis, Frame, Graphic, Mark, Stroke, dot
 from fltoolkit_course.running import show_errors_in_words
 from fltoolkit_research.plots.placing import Words
 
 _CHOICES = (1, 2, 3, 4, 6, 8, 16, 32)
 _EPOCHS, _BATCH_SIZE, _EVERY = 10, 32, 15  # _EVERY: so many steps from one test to the next
-
-
-@cache
-def _digits() -> Samples:
-    return load("digits").flat()
 
 
 def train_in_bits(bits: int) -> Iterator[Record]:
@@ -53,7 +46,7 @@ def train_in_bits(bits: int) -> Iterator[Record]:
     >>> first["step"], first["nbytes"] > 2 * 15 * 32 * 640  # up and down, a byte for each value
     (15, True)
     """
-    data, model, parties = _digits(), splitnn_mlp(64, seed=0), []
+    data, model, parties = load("digits").flat(), splitnn_mlp(64, seed=0), []
     for name, part in (("alice", model[:4]), ("bob", model[4:])):
         parties.append(Party(name, part, SGD(part.parameters(), lr=0.05), loss_fn=nn.NLLLoss()))
     rounded = {

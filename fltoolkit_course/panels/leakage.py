@@ -22,8 +22,13 @@ from fltoolkit.codecs.stage import Stage
 from fltoolkit.evaluation import evaluate
 from fltoolkit.party import Party
 from fltoolkit.plots.style import describe, new_axes, picture
-from fltoolkit_course.panels._sliders import LOOK, slider
-from fltoolkit_course.plots.below_controls import BelowControls, Bundle, find_ipywidgets
+from fltoolkit_course.plots.below_controls import (
+    LOOK,
+    BelowControls,
+    Bundle,
+    find_ipywidgets,
+    slider,
+)
 from fltoolkit_research.leakage.attacks import explained_variance, overhear, train_decoder
 from fltoolkit_research.leakage.defence import Noise
 from fltoolkit_research.leakage.dependence import corrected_distance_correlation

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from fltoolkit.plots.style import INK, PAPER, new_axes, picture
 from fltoolkit.units import amount
-from fltoolkit_course.panels._sliders import slider
-from fltoolkit_course.plots.below_controls import BelowControls, Bundle
+from fltoolkit_course.plots.below_controls import BelowControls, Bundle, slider
 
 TOGETHER = "together"
 

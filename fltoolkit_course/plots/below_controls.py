@@ -61,6 +61,20 @@ def find_ipywidgets() -> Any:
     return ipywidgets
 
 
+LOOK: dict[str, Any] = {"style": {"description_width": "230px"}, "layout": {"width": "560px"}}
+
+
+def slider(words: str, values: list[float], value: float, shown: str = "") -> Any:
+    """A slider over ``values``, each shown by the format ``shown``; it looks as in `LOOK`."""
+
+    def label(v: float) -> str:
+        return format(v, shown) if shown else f"{v:,g}" if v < 1e6 else f"{v / 1e6:g} M"
+
+    options = [(label(v), v) for v in sorted(set(values))]
+    made = find_ipywidgets().SelectionSlider
+    return made(options=options, value=value, description=words, **LOOK)
+
+
 class BelowControls:
     """A column of controls, and the picture below it.
 

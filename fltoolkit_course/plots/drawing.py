@@ -27,7 +27,7 @@ from PIL import Image
 from torch import Tensor
 
 from fltoolkit.plots.figures import keep_apart
-from fltoolkit.plots.style import COLORS, DARK_GREY, DASHES, GREY, INK, PALE, PAPER, picture
+from fltoolkit.plots.style import COLORS, DARK_GREY, GREY, INK, PALE, PAPER, picture
 from fltoolkit.units import axis_label, tick
 from fltoolkit_research.plots.placing import LETTER, Points, Words
 
@@ -146,12 +146,6 @@ class Graphic(NamedTuple):
     def png(self) -> tuple[dict[str, str], dict[str, Any]]:
         """PNG and title in the same form; of a saved notebook, GitHub shows PNG but not SVG."""
         return picture(self.figure(), self.title)
-
-    def _ipython_display_(self) -> None:
-        from IPython.display import display
-
-        data, metadata = self.png()
-        display(data, raw=True, metadata=metadata)
 
 
 class Page:
@@ -282,13 +276,10 @@ class Axis(NamedTuple):
 class Area(NamedTuple):
     """The place of a chart in a picture, in pixels, including ticks and labels."""
 
-    left: float = 0
-    top: float = 0
-    width: float = 450
-    height: float = 250
-
-
-_USUAL = Area()
+    left: float
+    top: float
+    width: float
+    height: float
 
 
 class Line(NamedTuple):
@@ -312,7 +303,7 @@ class Frame:
         names: the names that will stand at the ends of lines, for which room is kept.
     """
 
-    def __init__(self, x: Axis, y: Axis, area: Area = _USUAL, *, names: Iterable[str] = ()):
+    def __init__(self, x: Axis, y: Axis, area: Area, *, names: Iterable[str] = ()):
         left, top, width, height = area
         self.x_axis, self.y_axis, self.edge = x, y, left + 8
         self.high, self.low = top + 24, top + height - 40
@@ -388,11 +379,6 @@ def _apart(axis: Axis, values: Sequence[float], length: float) -> float:
 
 
 # --------------------------------------------------------------------------- lines and their names
-
-
-def line_look(number: int) -> tuple[str, tuple[int, ...]]:
-    """Colour and dash of line ``number``; the first line has number 0."""
-    return COLORS[number % len(COLORS)], DASHES[number % len(DASHES)]
 
 
 def dot(x: float, y: float, color: str, fill: str, size: float = 1) -> Stroke:

@@ -31,6 +31,7 @@ from fltoolkit_course.running import shell
 from fltoolkit_research.plots.placing import LETTER, Points, Words
 
 P = ParamSpec("P")
+Inside = Callable[[], Mapping[str, Tensor]] | None
 
 _MAX_POINTS = 300  # the most points of a curve; a screen could not show more of them
 _SHARE = 1 / 25  # the largest part of the time that drawing may take
@@ -45,7 +46,7 @@ def watch(
     y: Sequence[str] = ("loss",),
     title: str = "",
     log: bool = False,
-    inside: Callable[[], Mapping[str, Tensor]] | None = None,
+    inside: Inside = None,
 ) -> Iterator[R]:
     """Yield the records unchanged, and show the progress of training below the notebook cell.
 
@@ -108,13 +109,7 @@ class _Run:
     """The state of a run so far, in words and as a drawing."""
 
     def __init__(
-        self,
-        total: int | None,
-        x: str,
-        y: tuple[str, ...],
-        title: str,
-        log: bool = False,
-        inside: Callable[[], Mapping[str, Tensor]] | None = None,
+        self, total: int | None, x: str, y: Sequence[str], title: str, log: bool, inside: Inside
     ):
         self.total, self.x, self.title, self.log, self.inside = total, x, title, log, inside
         self.curves: dict[str, list[tuple[float, float]]] = {key: [] for key in y}

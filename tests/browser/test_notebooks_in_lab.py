@@ -37,8 +37,7 @@ for record in watch(training(500), 500, title="Stopped early"):
         break
 """
 PANEL = """
-from fltoolkit_course.panels._sliders import slider
-from fltoolkit_course.plots.below_controls import BelowControls
+from fltoolkit_course.plots.below_controls import BelowControls, slider
 from fltoolkit_course.plots.drawing import Graphic
 
 bits = slider("bits per value", [*range(1, 9)], 4)

@@ -38,7 +38,7 @@ def test_the_band_is_the_gates() -> None:
             gate.check(Progress(0, float(record["checked_loss"]), 0))
     drawn = {
         step: (low, high)
-        for start, end, low, high in axes_of(lab)[1].bands
+        for start, end, low, high in axes_of(lab, lab.board.plots[1]).bands
         for step in range(int(start), int(end) + 1)
     }
     assert drawn.keys() == expected.keys()
@@ -51,7 +51,7 @@ def test_a_run_that_was_stopped_reaches_no_further_than_it_went() -> None:
     lab.run(10)
     lab.stop()
     last = lab.current.history[-1]
-    reached = [axes.limits()[0][1] for axes in axes_of(lab)]
+    reached = [axes_of(lab, plot).limits()[0][1] for plot in lab.board.plots]
     assert reached == [last["nbytes"], last["step"]]
 
 

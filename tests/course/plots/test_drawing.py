@@ -30,7 +30,7 @@ from fltoolkit_research.plots.placing import LETTER, Words
 def test_ticks_are_round_and_do_not_overlap(reach: float, key: str, log: bool) -> None:
     axis = Axis(key, reach / 1e4 if log else 0, reach, log)
     for size in (150, 450, 900):
-        frame = Frame(axis, axis, Area(width=size, height=size))
+        frame = Frame(axis, axis, Area(0, 0, size, size))
         for places in (
             [(frame.x(value), LETTER * len(words)) for value, words in frame.x_ticks],
             [(-frame.y(value), LINE) for value, words in frame.y_ticks],
