@@ -63,8 +63,7 @@ class SyftChannel(Channel):
         self.timeout, self.poll = timeout, poll
         # since this channel was made, by link: messages, their bytes, bytes on the Drive
         self.on_drive: dict[Link, tuple[int, int, int]] = {}
-        name = run or secrets.token_hex(16)
-        self._run = hashlib.sha256(name.encode()).hexdigest()[:8]
+        self._run = hashlib.sha256((run or secrets.token_hex(16)).encode()).hexdigest()[:8]
         self._posted: Counter[tuple[str, str]] = Counter()  # messages by sender and receiver
         self._taken: Counter[tuple[str, str]] = Counter()
 
