@@ -161,7 +161,9 @@ class Aggregator:
             total = total + hidden
         for u in self.masked:
             total = total - stream(self._opened(u, "seed"), len(total), total.dtype)
-        for v in self.gone():
+        senders = {v for envelopes in self.sealed.values() for v in envelopes}
+        # who has shared secrets and sent no vector: others' vectors hold masks shared with it
+        for v in sorted(senders - self.masked.keys()):
             key = KeyPair(self._opened(v, "mask key"))
             if key.public != self.keys[v][NBYTES_KEY:]:
                 raise ValueError(
@@ -169,9 +171,8 @@ class Aggregator:
                     "or one of its neighbours has sent a wrong one"
                 )
             for u in self.masked.keys() & self.neighbours[v]:
-                mask = stream(
-                    key.agree(self.keys[u][NBYTES_KEY:], b"mask"), len(total), total.dtype
-                )
+                seed = key.agree(self.keys[u][NBYTES_KEY:], b"mask")
+                mask = stream(seed, len(total), total.dtype)
                 total = total - mask if u < v else total + mask
         return _cut(total, self.bits)
 
@@ -184,11 +185,6 @@ class Aggregator:
             if isinstance(error, WrongShare) and error.holder is not None:
                 raise FromClient(error.holder, words) from error
             raise ValueError(words) from error
-
-    def gone(self) -> list[int]:
-        """Who has shared secrets and sent no vector: others' vectors hold masks shared with it."""
-        senders = {v for envelopes in self.sealed.values() for v in envelopes}
-        return sorted(senders - self.masked.keys())
 
 
 # ------------------------------------------------------------------------------ numbers modulo 2^b

@@ -122,11 +122,8 @@ def _weights(points: tuple[int, ...]) -> tuple[list[int], list[int]]:
 
 def _check_holders(holders: Sequence[int]) -> None:
     """Raise ValueError unless these are numbers of holders; PRIME - 1 would hold the secret."""
-    if (
-        not holders
-        or len({*holders}) < len(holders)
-        or not 0 <= min(holders) <= max(holders) < 2**32
-    ):
+    once = 0 < len(holders) == len({*holders})
+    if not once or not 0 <= min(holders) <= max(holders) < 2**32:
         raise ValueError(
             f"holders={list(holders)}: one or more numbers from 0 to 2^32 - 1, each of them once"
         )

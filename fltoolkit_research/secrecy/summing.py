@@ -105,40 +105,32 @@ class Grid(RandomStage):
 
     def apply(self, parts: Parts) -> Parts:
         """Values become symbols; those beyond ``top`` become the last level."""
-        out, key = dict(parts), self.draw_key()
+        out, last = dict(parts), self.num_levels - 1
+        random = np.random.SFC64(self.draw_key())
         for name, x in floats(parts).items():
             check_finite(name, x)
-        random = np.random.SFC64(key)
-        for name, x in floats(parts).items():
             flat = x.detach().reshape(-1).numpy().astype(np.float64)
-            places = (flat.clip(-self.top, self.top) + self.top) * (self._top_level / 2 / self.top)
+            places = (flat.clip(-self.top, self.top) + self.top) * (last / 2 / self.top)
             if self.stochastic:  # 53 random bits each
                 places += (random.random_raw(len(flat)) >> np.uint64(11)) * 2.0**-53
             else:
                 places += 0.5
-            symbols = np.floor(places).clip(0, self._top_level)
+            symbols = np.floor(places).clip(0, last)
             out[name] = Symbols.of(torch.from_numpy(symbols).view(x.shape), self.num_levels)
             out[side(name, "g")] = torch.zeros((), dtype=torch.uint8)
         return out
 
     def undo(self, parts: Parts) -> Parts:
         """The levels that symbols mean."""
-        return self._values(parts, 1, self.num_levels)
+        return self.undo_mean(parts, 1)
 
     def undo_mean(self, parts: Parts, count: int) -> Parts:
         """The mean of ``count`` clients, whose symbols were added."""
-        return self._values(parts, count, count * self._top_level + 1)
-
-    @property
-    def _top_level(self) -> int:
-        return self.num_levels - 1
-
-    def _values(self, parts: Parts, count: int, num_levels: int) -> Parts:
-        out = dict(parts)
+        out, last = dict(parts), self.num_levels - 1
         for name in with_side(parts, "g"):
             take_side(out, name, "g", torch.uint8)
-            total = take_symbols(out, name, num_levels).double()
-            out[name] = (total * (2 * self.top / self._top_level / count) - self.top).float()
+            total = take_symbols(out, name, count * last + 1).double()
+            out[name] = (total * (2 * self.top / last / count) - self.top).float()
         return out
 
 
