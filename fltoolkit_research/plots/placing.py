@@ -27,23 +27,6 @@ class Words(NamedTuple):
     halo: bool = False  # a white border, so that the text can be read above lines
 
 
-def beside(
-    places: Points, words: Sequence[str], size: float = 11, left_end: float = -math.inf
-) -> list[Words]:
-    """Words beside marks, where they hide least of the marks and of other words.
-
-    No words begin left of ``left_end``, where the numbers of an axis may stand.
-    """
-    taken: list[Bounds] = [(x - 7, y - 7, x + 7, y + 7) for x, y in places]
-    found: list[Words] = []
-    for place, each in zip(places, words, strict=True):
-        within = (left_end, -math.inf, math.inf, math.inf)
-        box, _ = free_place(each, size, place, places, taken, within)
-        taken.append(box)
-        found.append(Words(box[0], box[3] - 0.3 * size, each, size=size))
-    return found
-
-
 def free_place(
     words: str,
     size: float,

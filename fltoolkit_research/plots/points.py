@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from fltoolkit.plots.figures import bare
 from fltoolkit.plots.style import COLORS, describe, new_axes, tidy
-from fltoolkit_research.plots.placing import LETTER, beside
+from fltoolkit_research.plots.placing import LETTER, Bounds, free_place
 
 
 def named_points(
@@ -39,15 +39,18 @@ def named_points(
         x, y = (float(each) for each in ax.transData.transform(point) / dot)
         near = [place for place in names if math.dist(place, (x, -y)) < 4]
         names[near[0] if near else (x, -y)] = f"{names[near[0]]}, {name}" if near else name
-    left_end = ax.get_window_extent().x0 / dot
-    texts = beside(list(names), list(names.values()), size, left_end)
-    for (x, y), word in zip(names, texts, strict=True):
+    taken: list[Bounds] = [(x - 7, y - 7, x + 7, y + 7) for x, y in names]
+    # no words begin left of the axes, where the numbers of the vertical one stand
+    within = (ax.get_window_extent().x0 / dot, -math.inf, math.inf, math.inf)
+    for (x, y), words in names.items():
+        box, _ = free_place(words, size, (x, y), names, taken, within)
+        taken.append(box)
+        left, end = box[0], box[0] + LETTER / 12 * size * len(words)  # about
         point_x, point_y = ax.transData.inverted().transform((x * dot, -y * dot))
-        end = word.x + LETTER / 12 * size * len(word.words)  # about
         ax.annotate(
-            word.words,
+            words,
             (point_x, point_y),
-            ((end if end < x else word.x) - x, y - word.y),
+            ((end if end < x else left) - x, y - box[3] + 0.3 * size),
             textcoords="offset points",
             fontsize=size,
             ha="right" if end < x else "left",  # words end, or begin, beside their dot
