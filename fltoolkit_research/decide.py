@@ -232,9 +232,7 @@ def _split(split: Split, codecs: Mapping[str, Codec]) -> Found:
     batches = Batches(xs, y, BATCH, seed=split.seed)
     list(split.timed(train_vertical(parts, top, batches.epochs(ROUNDS), channel)))
     blocks = [split.x_test[:, block] for block in held.values()]
-    free = 0
-    if first in held:
-        free = channel.nbytes(sender="own part") + channel.nbytes(receiver="own part")
+    free = sum(t.nbytes for t in channel.transfers if "own part" in (t.sender, t.receiver))
     output = forward([*parts, top], blocks, through=codecs.get("activations"))
     return split.score(output), channel.nbytes() - free
 

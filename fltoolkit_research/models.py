@@ -67,11 +67,10 @@ def generate(
         logs = model(ids[None, -context:])[0, :, -1]
         if logs.isnan().any():
             raise FloatingPointError("the model's output is NaN: it has diverged")
-        drawn = (
-            logs.argmax()
-            if generator is None
-            else torch.multinomial(logs.exp(), 1, generator=generator)
-        )
+        if generator is None:
+            drawn = logs.argmax()
+        else:
+            drawn = torch.multinomial(logs.exp(), 1, generator=generator)
         ids = torch.cat([ids, drawn.reshape(1)])
     return ids
 

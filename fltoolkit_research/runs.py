@@ -78,13 +78,11 @@ def records(experiment: Experiment) -> Iterator[Record]:
 def _one_thread() -> Iterator[None]:
     """Compute with one thread: the same bits on every machine, and faster for small networks."""
     before = torch.get_num_threads()
-    if before > 1:
-        torch.set_num_threads(1)
+    torch.set_num_threads(1)
     try:
         yield
     finally:
-        if before > 1:
-            torch.set_num_threads(before)
+        torch.set_num_threads(before)
 
 
 def _records(experiment: Experiment) -> Iterator[Record]:

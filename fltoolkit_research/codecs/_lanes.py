@@ -231,11 +231,10 @@ class LaneReader:
         (places,) = low.nonzero()
         states = x.take(places)
         states <<= WORD
-        taken = self._taken
-        self._taken = end = taken + len(places)
-        if end > len(self._words):
+        first, self._taken = self._taken, self._taken + len(places)
+        if self._taken > len(self._words):
             raise WireError("the words of the lanes end too early")
-        states |= self._words[taken:end]
+        states |= self._words[first : self._taken]
         x[places] = states
 
     def _read_compiled(self, slots: Array, multiply: Array, add: Array) -> None:

@@ -110,15 +110,11 @@ class Difference(Wrapper):
             {name: f"{str(t.dtype)[6:]} {tuple(t.shape)}" for name, t in each.items()}
             for each in (tree, self.known)
         )
-        return next(
-            (
-                f"entry {name!r} is {new.get(name, 'not there')}, and the receiver holds "
-                f"{held.get(name, 'no such entry')}"
-                for name in {**new, **held}
-                if new.get(name) != held.get(name)
-            ),
-            "",
-        )
+        for name in {**new, **held}:
+            one, other = new.get(name, "not there"), held.get(name, "no such entry")
+            if one != other:
+                return f"entry {name!r} is {one}, and the receiver holds {other}"
+        return ""
 
     def _added(self, news: Tree) -> Tree:
         """What the receiver holds afterwards. Both ends do the same arithmetic."""

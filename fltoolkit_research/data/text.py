@@ -3,7 +3,6 @@
 import hashlib
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -124,7 +123,16 @@ def load_text(name: str) -> Text:
 
         return Text.of("\n\n".join(topics[key] for key in sorted(topics)), name)
     if name == "shakespeare":
-        return Text.of(_shakespeare(SHAKESPEARE.fetch("input.txt")), name)
+        path = SHAKESPEARE.fetch("input.txt")
+        with damage_reported(path, "the char-rnn example"):
+            content = path.read_bytes()
+        if (found := hashlib.sha256(content).hexdigest()) != _SHA256:
+            raise ValueError(
+                f"{path} is another text: its SHA-256 is {found[:16]}..., that of the char-rnn "
+                f"example {_SHA256[:16]}... Delete the file and get it again, or use "
+                "Text.of(text, name)"
+            )
+        return Text.of(content.decode(), name)
     raise ValueError(f'unknown text {name!r}: choose "topics" or "shakespeare"')
 
 
@@ -165,14 +173,3 @@ def cut(
 def _ids(text: str, alphabet: str) -> Int64[Tensor, " characters"]:
     number = {character: place for place, character in enumerate(alphabet)}
     return torch.from_numpy(np.fromiter((number[c] for c in text), np.int64, len(text)))
-
-
-def _shakespeare(path: Path) -> str:
-    with damage_reported(path, "the char-rnn example"):
-        content = path.read_bytes()
-    if (found := hashlib.sha256(content).hexdigest()) != _SHA256:
-        raise ValueError(
-            f"{path} is another text: its SHA-256 is {found[:16]}..., that of the char-rnn example "
-            f"{_SHA256[:16]}... Delete the file and get it again, or use Text.of(text, name)"
-        )
-    return content.decode()

@@ -71,9 +71,7 @@ def one_sum(
 
     Raises ValueError for arguments that do not fit, before anything is sent.
     """
-    layer = (
-        server.module if isinstance(server.module, nn.Linear) else next(server.module.children())
-    )
+    layer = next(server.module.children(), server.module)
     if not isinstance(layer, nn.Linear) or layer.bias is None:
         raise ValueError(
             f"server {server.name!r} begins with {type(layer).__name__}: its first layer is what "

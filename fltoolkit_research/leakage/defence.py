@@ -11,12 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fltoolkit.codecs.quantize import FLOAT32_MAX
 from fltoolkit.codecs.stage import Parts, RandomStage, floats
 from fltoolkit.party import Optimizer, Party
 from fltoolkit.shapes import Float
 from fltoolkit_research.leakage.dependence import batch_distance_correlation
-
-_LARGEST = torch.finfo(torch.float32).max
 
 
 class NoPeek(Party):
@@ -75,7 +74,7 @@ class Noise(RandomStage):
         out = dict(parts)
         for name, values in floats(parts).items():
             drawn = torch.from_numpy(random.standard_normal(tuple(values.shape), np.float32))
-            out[name] = (values + self.sigma * drawn).clamp(-_LARGEST, _LARGEST)
+            out[name] = (values + self.sigma * drawn).clamp(-FLOAT32_MAX, FLOAT32_MAX)
         return out
 
     def undo(self, parts: Parts) -> Parts:

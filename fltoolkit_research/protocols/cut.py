@@ -68,10 +68,8 @@ def split(task: Task, channel: Channel) -> Trained:
 def relay(task: Task, channel: Channel) -> Trained:
     """Clients take turns and hand on the bottom; see `fltoolkit.split.train_relay`."""
     clients, server = {party.name: party for party in task.bottoms()}, task.top()
-    training = train_relay(
-        [*clients.values()], server, task.batches, channel, num_rounds=task.rounds
-    )
-    for record in training:
+    alices = [*clients.values()]
+    for record in train_relay(alices, server, task.batches, channel, num_rounds=task.rounds):
         yield record, [clients[str(record["client"])], server]
 
 

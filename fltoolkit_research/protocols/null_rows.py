@@ -64,7 +64,6 @@ def once(experiment: Any) -> None:
         raise ValueError(
             f"rounds={experiment.rounds}: {experiment.protocol} sends once, so give rounds=1"
         )
-    tested_once(experiment)
 
 
 SUMMING = Setting(
@@ -189,11 +188,10 @@ def alone(task: Task, channel: Channel) -> Trained:
     """
     owner, totals = task.settings.get("owner", 1), channel.totals(task.names)
     numbers = range(task.num_clients) if owner == "all" else [owner - 1]
-    models = [task.model if k == numbers[0] else copy.deepcopy(task.model) for k in numbers]
-    owners = [
-        task.party(task.names[number], model, has_loss=True)
-        for number, model in zip(numbers, models, strict=True)
-    ]
+    owners: list[Party] = []
+    for number in numbers:
+        model = copy.deepcopy(task.model) if owners else task.model
+        owners.append(task.party(task.names[number], model, has_loss=True))
     for round_ in range(task.rounds):
         losses = []
         for number, party in zip(numbers, owners, strict=True):
