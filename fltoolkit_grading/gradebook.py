@@ -121,11 +121,8 @@ def _read_csv(path: Path, *columns: str) -> tuple[list[str], list[dict[str, str]
     header, lines = list(reader.fieldnames or []), list(reader)
     if not {*columns} <= {*header} or len(set(header)) < len(header):
         raise ValueError(f"{path}: its header is {header}; it needs {columns}, each name only once")
-    for line in lines:
-        if None in line:
-            raise ValueError(
-                f"{path}: this line has more cells than the header: {list(line.values())}"
-            )
+    if longer := [line for line in lines if None in line]:
+        raise ValueError(f"{path}: a line has more cells than the header: {[*longer[0].values()]}")
     return header, lines, delimiter
 
 
