@@ -4,16 +4,17 @@ from collections.abc import Sequence
 
 from fltoolkit_contest.card import bound as bound_of
 from fltoolkit_contest.slots import charge
-from fltoolkit_course.guesses import AT_LEAST_0, PERCENT
+from fltoolkit_course.guesses import AT_LEAST_0
 from fltoolkit_course.notebook import Answer, Notebook
 
 notebook = Notebook(
     "14",
     "The megabyte cup",
     guesses={
-        "Accuracy after the first eighth, in %?": PERCENT,
         "Bytes at 90 %?": AT_LEAST_0,
         "Points between mean and bound?": AT_LEAST_0,
+        "How many times fewer bytes does one sum take?": AT_LEAST_0,
+        "Bytes of images at 90 %?": AT_LEAST_0,
     },
 )
 card, check, predict = notebook.card, notebook.check, notebook.predict

@@ -16,7 +16,7 @@ from fltoolkit_course.quiz import quiz
 MINUTES = {
     "00": 15, "01": 45, "01b": 10, "02": 40, "02b": 40, "_gallery": 20, "03": 50, "03b": 50,
     "04": 45, "05": 35, "06": 25, "06b": 30, "07": 35, "07b": 10, "08": 50, "09": 45, "10": 30,
-    "11": 45, "12": 45, "13": 40, "14": 40,
+    "11": 45, "12": 45, "13": 40, "14": 45,
 }  # fmt: skip
 NOTEBOOKS: list[Notebook] = [
     import_module(f"fltoolkit_course.nb{name}").notebook for name in MINUTES
