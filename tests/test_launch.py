@@ -166,7 +166,7 @@ def more_than_lab(path):
     """The extras that a notebook's cell for Colab installs, beside the one that all need."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     install = next("".join(c["source"]) for c in cells if c["cell_type"] == "code")
-    assert "lab" in extras(install), "the widgets of panels and labs are imported when they are made"
+    assert "lab" in extras(install), "a lab imports its widgets when it is made"
     more = sorted(extras(install) - {"lab"})
     line = f'pip install "fltoolkit[{",".join(more)}] @ git+https://github.com/{HOME}"'
     assert (line in "".join(cells[0]["source"])) == bool(more), "the first cell says what it needs"
