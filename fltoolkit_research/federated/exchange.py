@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fltoolkit.channel import Channel
-from fltoolkit.federated.server import SERVER
 from fltoolkit.trees import Tree, weighted_mean
 
 
@@ -40,11 +39,13 @@ class ThroughServer:
     changes, so `ErrorFeedback` may be used in both.
     """
 
+    server: str = "server"  # its name in the ledger
+
     def __call__(self, channel: Channel, trees: Mapping[str, Tree]) -> Tree:
         """The mean as every worker decodes it."""
-        arrived = [channel.send(w, SERVER, "update", tree) for w, tree in trees.items()]
+        arrived = [channel.send(w, self.server, "update", tree) for w, tree in trees.items()]
         mean = weighted_mean(arrived, [1.0] * len(arrived))
-        return channel.broadcast(SERVER, [*trees], "model", mean)
+        return channel.broadcast(self.server, [*trees], "model", mean)
 
 
 @dataclass(frozen=True)

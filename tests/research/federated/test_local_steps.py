@@ -9,7 +9,7 @@ from torch import nn
 
 from fltoolkit.channel import Channel
 from fltoolkit.federated import Fleet, Local
-from fltoolkit_research.federated import ddp, diloco
+from fltoolkit_research.federated import ThroughServer, ddp, diloco
 
 THREE = {name: FOUR[name] for name in ("w0", "w1", "w2")}
 
@@ -80,6 +80,9 @@ def test_what_does_not_fit_is_refused():
     ):
         with pytest.raises(ValueError, match=words):
             protocol(model, THREE, Channel(), **{"rounds": 1, "local": INNER} | how)
+    server = ThroughServer("w0")
+    with pytest.raises(ValueError, match="sends update to itself"):
+        list(diloco(model, THREE, Channel(), rounds=1, local=INNER, exchange=server))
 
 
 def test_a_worker_that_diverges_is_named():
