@@ -35,10 +35,9 @@ def bound_of_five(*, scores: Sequence[float]) -> Answer:
     """The mean less t s / sqrt(n), with t = 2.132."""
     mean = sum(scores) / len(scores)
     bound = bound_of(scores)
-    spread = (mean - bound) / 2.132
     return Answer(
         bound,
         (mean, "That is the mean. How sure is it?"),
-        (mean - spread, "That is one standard error below the mean: t is 2.132."),
+        (mean - (mean - bound) / 2.132, "That is one standard error below the mean: t is 2.132."),
         tolerance=0.0003,
     )
