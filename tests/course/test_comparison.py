@@ -1,4 +1,4 @@
-"""check: helpful words, never an exception, and NaN is never right."""
+"""check: helpful words, never an exception, and NaN is never right; fingerprints."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from course.answers import NAN, Printed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fltoolkit_course import check, predict
+from fltoolkit_course import check, fingerprint, predict
 
 
 @pytest.mark.parametrize(
@@ -83,3 +83,8 @@ anything = st.recursive(
 def test_neither_ever_raises(answer: Any, expected: Any, tolerance: float) -> None:
     assert check("anything", answer, expected, tolerance=tolerance) in (True, False)
     predict("anything", answer, expected)
+
+
+def test_the_same_value_has_the_same_fingerprint() -> None:
+    assert fingerprint(torch.arange(3.0)) == fingerprint(torch.arange(3.0))
+    assert fingerprint(torch.arange(3.0)) != fingerprint(torch.tensor([0.0, 1.0, 2.5]))

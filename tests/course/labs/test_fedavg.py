@@ -90,6 +90,3 @@ def test_mistakes_are_named() -> None:
     assert lab.current is None
     lab.set("wait_for", None)
     lab.run(1)
-
-
-# ------------------------------------------------------------------ the picture

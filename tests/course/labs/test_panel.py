@@ -85,24 +85,6 @@ def test_buttons_do_what_they_say(lab: ThresholdLab) -> None:
     assert buttons["start"].description == "Start"
 
 
-@pytest.mark.later
-def test_sliders_act_on_the_running_training(lab: ThresholdLab) -> None:
-    controls = lab.panel.controls
-    lab.panel.buttons["start"].click()
-    wait_until(lambda: len(lab.current.history) > 3)
-    controls["threshold"].value = 0.05
-    controls["bits_down"].value = 4
-    controls["cut"].value = 5
-    wait_until(lambda: len(lab.current.moves) == 2)
-    assert {move.key: move.value for move in lab.current.moves} == {
-        "threshold": 0.05,
-        "bits_down": 4,
-    }
-    assert lab.current.settings["cut"] == 2
-    assert lab.values["cut"] == 5
-    wait_until(lambda: "threshold 0.05, activations up 32 bits, gradients down 4" in note(lab))
-
-
 def note(lab: ThresholdLab) -> str:
     return lab.panel.note.value
 
