@@ -76,6 +76,8 @@ TRIES = [  # as somebody who knows another system would write, and what the answ
     ("Server(replicas_to_aggregate=2)", "It takes mean, optimizer, arrivals"),
     ("Local(10, lr=0.1, interval_steps=9)", "It takes batch_size, lr, optimizer, epochs, steps"),
     ("Channel(compress=8)", "It takes codecs"),
+    ("Party(replicas=3)", "Party: .* It takes name, module"),
+    ("Arrivals(replicas=3)", "Arrivals: .* It takes wait_for"),
     (
         "interval_averaging(net, interval_steps=9)",
         "It takes model, replicas, channel, num_averages",
@@ -89,7 +91,7 @@ TRIES = [  # as somebody who knows another system would write, and what the answ
 ]
 SET_UP = """
 from fltoolkit import *
-from fltoolkit.federated import interval_averaging
+from fltoolkit.federated import Arrivals, interval_averaging
 import torch
 net, x, y = torch.nn.Linear(2, 2), torch.ones(2, 2), torch.zeros(2).long()
 ann, data, rows = Party("ann", net), {"ann": (x, y)}, Batches(x, y, 2, seed=0)

@@ -1,6 +1,7 @@
 """The code of these pages runs, and prints what the page says."""
 
 import re
+import runpy
 
 import pytest
 from mypy import api
@@ -66,3 +67,12 @@ def test_the_code_of_the_readme_passes_a_type_checker_and_mistakes_do_not(tmp_pa
     words, errors, _ = api.run([str(user)])
     wrong = {n for n, line in enumerate(code.splitlines(), 1) if line.endswith("# wrong")}
     assert {int(n) for n in re.findall(r":(\d+): error", words)} == wrong, words + errors
+
+
+@pytest.mark.later
+def test_the_page_shows_what_the_suite_finds_in_codecs_of_other_systems(capsys):
+    example = runpy.run_path(str(DOCS.parent / "examples" / "foreign_codecs.py"))
+    example["main"]()
+    printed = capsys.readouterr().out
+    assert printed.count("\n") == 7
+    assert printed in (DOCS / "codecs.md").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from fltoolkit import SGD, Batches, Channel, Local, LossGate, Party, Server
-from fltoolkit.federated import Arrivals, fedavg, interval_averaging, mean_of_senders
+from fltoolkit.federated import fedavg, interval_averaging, mean_of_senders
 from fltoolkit.history import CHECKED, History, checked_at_call, evaluated
 from fltoolkit.split import (
     train_async,
@@ -28,18 +28,6 @@ ROWS = [
     {"step": 2, "loss": 1.5, "client": "bob", "accuracy": 0.5},
     {"step": 3, "loss": 1.0, "client": "bob", "accuracy": 0.75},
 ]
-
-
-def test_a_wrong_word_is_answered_with_the_words_that_a_protocol_takes():
-    @checked_at_call
-    def protocol(rounds, *, seed=0):
-        yield CHECKED
-
-    with pytest.raises(TypeError, match=r"protocol: .* 'rounds'\. It takes rounds, seed\. docs"):
-        protocol(num_rounds=3)
-    for kind in (Party, Arrivals, Server, LossGate, Channel):
-        with pytest.raises(TypeError, match=rf"^{kind.__name__}: .* It takes .*coming_from"):
-            kind(replicas_to_aggregate=3)
 
 
 def test_columns_rows_and_slices():

@@ -1,5 +1,6 @@
-"""Metrics: right by hand, the same in any batches, and errors that say what to do."""
+"""Metrics: right by hand, the same in any batches; errors that say what to do; no trace is left."""
 
+import copy
 import math
 from functools import partial
 from itertools import product
@@ -8,11 +9,13 @@ import pandas as pd
 import pytest
 import torch
 import torchmetrics
+from core.split.networks import party, small_net, toy_data
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from fltoolkit import Party, evaluate
 from fltoolkit.metrics import ACCURACY, Metric
+from fltoolkit_research.metrics import MEAN_SQUARED_ERROR, PERPLEXITY
 
 
 def drawn(*shape, seed=0):
@@ -54,7 +57,7 @@ def test_what_has_no_clear_meaning_is_an_error_that_says_what_to_do(
         evaluate(whole(loss_fn), outputs, targets)
 
 
-@pytest.mark.parametrize("metric", [ACCURACY, Metric("test_loss", None)], ids=lambda m: m.name)
+@pytest.mark.parametrize("metric", [ACCURACY, PERPLEXITY, Metric("test_loss", None)])
 def test_batches_add_up_also_where_some_targets_do_not_count(metric):
     y = LETTERS.clone()
     y[:3, 2:] = -100
@@ -157,3 +160,31 @@ def test_what_people_have_is_evaluated_alike():
         assert evaluate(nn.Identity(), x, y) == {"accuracy": expected["accuracy"]}
     with pytest.raises(ValueError, match="y is missing"):
         evaluate(party, SCORES)
+
+
+def test_perplexity_by_hand():
+    found = evaluate(whole(nn.CrossEntropyLoss()), TEXT * 0, LETTERS, metric=PERPLEXITY)
+    assert found["perplexity"] == pytest.approx(7)
+
+
+def test_errors_of_numbers():
+    x, y = torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [2.5]])
+    found = evaluate(whole(nn.MSELoss()), x, y, metric=MEAN_SQUARED_ERROR)
+    assert found["mean_squared_error"] == 2.125
+    with pytest.raises(ValueError, match="equal shapes"):
+        MEAN_SQUARED_ERROR.measure(x, y[:, 0])
+
+
+def test_evaluation_leaves_no_trace():
+    model = small_net()
+    parts = [party("alice", model[:4]), party("bob", model[4:], nn.NLLLoss())]
+    x, y = toy_data(2500)
+    model[1].eval()  # a mode set by hand must come back too
+    before = copy.deepcopy(model.state_dict())
+    result = evaluate(parts, x, y)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert [m.training for m in model] == [True, False] + [True] * 8
+    model.eval()
+    whole = nn.functional.nll_loss(model(x), y)
+    assert result["test_loss"] == pytest.approx(whole.item(), rel=1e-5)
+    assert result["accuracy"] == pytest.approx((model(x).argmax(1) == y).double().mean().item())

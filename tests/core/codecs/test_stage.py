@@ -1,4 +1,4 @@
-"""Stages: what they hand on, what it weighs; a stranger's side information."""
+"""Stages: what they weigh; what a codec or a stage of one's own has, and what the suite says."""
 
 import math
 from dataclasses import dataclass
@@ -6,20 +6,19 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from fltoolkit.codecs import Pipeline, Quantize, TopK
+from fltoolkit.channel import Channel
+from fltoolkit.codecs import Codec, ErrorFeedback, Pipeline, Quantize, TopK
 from fltoolkit.codecs.stage import (
     Indices,
     Parts,
     Stage,
     Symbols,
     floats,
-    is_main,
     side,
-    take_side,
     weighed,
-    with_side,
 )
 from fltoolkit.testing import Conformance
+from fltoolkit.wire import pack, unpack
 from fltoolkit_research.codecs import QSGD
 
 
@@ -34,27 +33,6 @@ def test_a_stage_weighs_what_it_hands_on():
     assert nominal == 4 * 2 + 2 * 4 + 64
     assert entropy == pytest.approx(4 * 1 + math.log2(45) + 64)
     assert weighed({}) == (0, 0)
-
-
-def test_stages_work_on_main_entries_in_float32():
-    parts = {"w": torch.ones(2), side("w", "r"): torch.ones(1), "n": torch.ones(2).long()}
-    assert [*floats(parts)] == ["w"]
-    assert [is_main(name) for name in parts] == [True, False, True]
-    assert not floats({"h": torch.ones(2).half(), "e": torch.zeros(0)})
-    with pytest.raises(NotImplementedError, match="Stage has no apply"):
-        Stage().apply(parts)
-
-
-SCALE = side("w", "scale")
-
-
-def test_side_information_is_taken_out():
-    parts = {"w": torch.zeros(3), SCALE: torch.tensor(2.0), side("v", "scale"): torch.tensor(1.0)}
-    assert with_side(parts, "scale") == ["w"]
-    assert take_side(parts, "w", "scale") == 2
-    assert SCALE not in parts
-    codes = {SCALE: torch.tensor([[1, 2]], dtype=torch.uint8)}
-    assert take_side(codes, "w", "scale", torch.uint8, None).shape == (1, 2)
 
 
 @dataclass
@@ -87,3 +65,37 @@ def test_the_suite_says_how_to_draw_and_what_a_repr_needs():
         suite.test_same_seed_same_bytes(Pipeline(Coin()))
     with pytest.raises(AssertionError, match="write @dataclass above the class"):
         suite.test_repr_evaluates_back(Pipeline(Coin()))
+
+
+class Bare(Codec):
+    """The least that a codec must have."""
+
+    def encode(self, tree):
+        return pack(tree)
+
+    def decode(self, message):
+        return unpack(message)
+
+    def __repr__(self):
+        return "Bare()"
+
+
+@pytest.mark.parametrize("codec", [Bare(), ErrorFeedback(Bare())], ids=repr)
+class TestBare(Conformance):
+    """Two methods are enough for all that is asked of a codec."""
+
+
+def test_a_codec_needs_two_methods():
+    bare, tree = Bare(), {"w": torch.ones(3)}
+    channel = Channel({"model": bare})
+    received, masks = channel.send_masked("server", "a", "model", tree)
+    assert torch.equal(received["w"], tree["w"])
+    assert masks == {}
+    assert channel.state_dict()["links"] == [("server", "a", "model", {}, {})]
+    message, arrives = bare.encode_and_decode(tree)
+    assert message == pack(tree)
+    assert torch.equal(arrives["w"], tree["w"])
+    assert arrives["w"].data_ptr() != tree["w"].data_ptr()
+    for method in (Codec().encode, Codec().decode, Stage().apply, Stage().undo):
+        with pytest.raises(NotImplementedError, match=r"(Codec|Stage) has no"):
+            method({})

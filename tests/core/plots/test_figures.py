@@ -1,12 +1,19 @@
-"""Figures: they draw what the histories hold, and errors say what to do."""
+"""Figures: they draw what the histories hold, errors say what to do, and PNGs have their words."""
 
+import matplotlib.figure
 import pytest
 import torch
-from core.plots.made_histories import run
 
 from fltoolkit import plots
 from fltoolkit.channel import Channel
 from fltoolkit.history import History
+
+
+def run(*accuracies: float, nbytes: int = 2_000_000) -> History:
+    steps = enumerate(accuracies, 1)
+    return History(
+        {"step": i, "nbytes": nbytes * i, "accuracy": a, "loss": 1 - a} for i, a in steps
+    )
 
 
 def channel() -> Channel:
@@ -37,9 +44,7 @@ def test_several_seeds_are_mean_and_band() -> None:
 @pytest.mark.later
 def test_seeds_with_other_bytes_are_compared_where_all_have_values() -> None:
     ax = plots.accuracy_over_bytes({"a": [run(0.0, 0.4), run(0.2, 0.2, nbytes=1_500_000)]})
-    assert ax.lines[0].get_xdata() == pytest.approx(
-        [2, 3]
-    )  # MB: from the later start to the first end
+    assert ax.lines[0].get_xdata() == pytest.approx([2, 3])  # MB that both have
     assert ax.lines[0].get_ydata() == pytest.approx([10, 20])
 
 
@@ -91,3 +96,18 @@ def test_partition_counts_every_sample_once() -> None:
     assert "client 1: 4 samples of 3 classes" in ax.get_label()
     with pytest.raises(ValueError, match="0 parts"):
         plots.partition(labels, [])
+
+
+@pytest.mark.later
+def test_show_displays_a_png_and_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda data, **more: shown.append((data, more)))
+    plots.show(plots.accuracy_over_bytes({"split": run(0.5, 0.9712)}))
+    figure = matplotlib.figure.Figure()
+    figure.subplots().plot([1, 2], [3, 4], label="mine")
+    plots.show(figure.axes[0])
+    (ours, more), (theirs, _) = shown
+    assert set(ours) == {"image/png", "text/plain"}
+    assert more["raw"] is True
+    assert ours["text/plain"] == "split ends at accuracy 97.1 %, bytes sent 4.0 MB"
+    assert theirs["text/plain"] == "mine ends at (2, 4)"
