@@ -1,5 +1,5 @@
 """tools/install.py: uv is told where pip finds packages, and both install one torch; and
-tools/try_pythons.py, which uses it for each Python.
+tools/try_pythons.py, which uses it for each Python. Then try_arm64.py and make_slides.py.
 """
 
 import importlib.util
@@ -102,3 +102,28 @@ def run_with(folder, monkeypatch, succeeds):
     monkeypatch.setattr(install.subprocess, "run", run)
     install.main(folder, ["-e", ".[lab]"])
     return commands
+
+
+def test_what_is_tried_on_arm64_is_what_the_package_needs_and_its_tests_exist():
+    """constriction has no wheel for it, which is why the tool was written."""
+    arm64 = load(TOOL.with_name("try_arm64.py"))
+    text = (TOOL.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    block = text[text.index("\ndependencies = [") : text.index("[project.optional-dependencies]")]
+    needed = set(re.findall(r'^ *"([\w-]+)', block, re.MULTILINE))
+    assert needed - {re.match(r"[\w-]+", wheel)[0] for wheel in arm64.WHEELS} == {"constriction"}
+    assert all((TOOL.parents[1] / name).exists() for name in arm64.TESTS)
+
+
+def test_a_heading_begins_a_slide_and_what_is_too_long_goes_below():
+    v4 = pytest.importorskip("nbformat").v4
+    make_slides = load(TOOL.with_name("make_slides.py"))
+    first, last = map(v4.new_markdown_cell, ("# One\nwords\n## Two\nmore", "## References"))
+    code = map(v4.new_code_cell, ("x = 1\n" * 30, "y"))
+    made = v4.new_notebook(cells=[first, *code, last])
+    made.cells[0].source += "\n<details><summary>Solution</summary>\n42\n</details>"
+    make_slides.cut_at_headings(made)
+    assert [cell.source.split("\n")[0] for cell in made.cells] == [
+        *("# One", "## Two", "x = 1", "y", "## References")
+    ]
+    assert make_slides.kinds(made) == ["slide", "slide", "subslide", "subslide", "skip"]
+    assert "42" not in "".join(cell.source for cell in made.cells)

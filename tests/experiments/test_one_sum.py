@@ -10,7 +10,10 @@ import torch
 from experiments import one_sum_cifar, one_sum_encoder, one_sum_leak, one_sum_text, strangers
 from experiments.language.task import Task
 from experiments.runs import read, rows_of
+from fltoolkit import load
+from fltoolkit_research import Experiment
 from fltoolkit_research.data import load_text
+from fltoolkit_research.task import Task as Dealt
 
 
 def test_the_page_has_the_stored_tables():
@@ -83,3 +86,24 @@ def test_an_owner_is_given_away_and_the_sum_less():
     assert views["one owner's message, float32"] > 0.99
     assert 0.6 < views["the sum of ten owners, float32"] < 0.8
     assert views["one owner's message, 3 bits"] < views["one owner's message, 5 bits"] < 0.97
+
+
+def pictures_of(x):
+    return {tuple(each.tolist()) for each in x.flatten(1)}
+
+
+def test_the_other_test_is_as_large_and_by_everybody():
+    unknown, others = load("digits", strangers=2), strangers.acquaintances(2)
+    assert len(unknown.y_test) == len(others.y_test)
+    whole, test = load("digits_known_writers"), pictures_of(others.x_test)
+    assert all(pictures_of(whole.x_train[whole.owners == writer]) & test for writer in range(14))
+    first, second = (
+        pictures_of(each.x_train) | pictures_of(each.x_test) for each in (others, unknown)
+    )
+    assert first == second
+
+
+def test_digits_can_be_dealt_by_writer():
+    task = Dealt(Experiment("fedavg", num_clients=11, partition="owners"))
+    counts = load("digits").owners.unique(return_counts=True)[1].tolist()
+    assert sorted(len(y) for _, y in task.shares) == sorted(counts)

@@ -1,9 +1,14 @@
-"""Momentum that is forgotten is SGD begun anew; an average that keeps nothing is SGD."""
+"""Optimizers of servers: momentum that is forgotten, averages, and FedYogi number by number."""
 
+import math
+
+import pytest
 import torch
+from core.federated.small import One
 from torch.optim import SGD
 
 from experiments.replications.outer_momentum import Averaged, Restarted
+from experiments.replications.yogi import Yogi
 
 
 def walked(steps, make):
@@ -35,3 +40,19 @@ def test_an_average_that_keeps_nothing_is_plain():
     torch.testing.assert_close(halves[0], torch.full((3,), 0.85))  # half of the way to 0.7
     between = walked(1, lambda step, w: Averaged(w, 0.1, keep=0.5, blend=0.8))
     torch.testing.assert_close(between[0], torch.full((3,), 0.8 * 0.85 + 0.2 * 0.7))
+
+
+def test_yogi_by_hand():
+    """Three moves with g = -1, then 1/2; by the formulas, number by number."""
+    model, m, v, w = One(), 0.0, 0.01, 0.0
+    optimizer = Yogi(model.parameters(), lr=0.3, betas=(0.8, 0.9), tau=0.1)
+    for g in (-1.0, -1.0, 0.5):
+        model.w.grad = torch.tensor(g)
+        optimizer.step()
+        m = 0.8 * m + 0.2 * g
+        v = v - 0.1 * g * g * math.copysign(1, v - g * g)
+        w = w - 0.3 * m / (math.sqrt(v) + 0.1)
+        assert model.w.item() == pytest.approx(w, rel=1e-6)
+    assert v == pytest.approx(0.01 + 0.1 + 0.1 + 0.025)
+    with pytest.raises(ValueError, match="tau=0"):
+        Yogi(model.parameters(), tau=0)

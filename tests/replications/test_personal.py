@@ -1,5 +1,6 @@
-"""Parts of a model that stay at home, and models of one's own: the ends of their scales."""
+"""Parts of a model that stay at home, models of one's own, and FedEx-LoRA, whose mean is exact."""
 
+import copy
 from functools import partial
 
 import pytest
@@ -7,9 +8,12 @@ import torch
 from core.federated.small import FOUR, LOCAL, network, weights
 from core.federated.small import trained as trained_once
 
+from experiments.replications.adapters import fedex_lora
 from experiments.replications.personal import AtHome, ditto, fedper, own_weights
-from fltoolkit.federated import fedavg, local_update
+from fltoolkit.channel import Channel
+from fltoolkit.federated import Local, fedavg, local_update
 from fltoolkit.federated.workers import client_seed
+from fltoolkit_research.finetuning import lora
 
 trained = partial(trained_once, rounds=3, cohort=3)
 
@@ -54,3 +58,27 @@ def test_without_a_pull_each_owner_of_ditto_trains_alone():
             alone = {n: t + update.delta[n] for n, t in alone.items()}
         own = own_weights(model, kept, name)
         assert all(torch.equal(own[n], t) for n, t in alone.items()), name
+
+
+LORA = Local(4, lr=0.5, steps=6)
+
+
+def merged_alone(start, k, round_):
+    """What client k makes of the model in a round, by itself."""
+    client, (x, y) = copy.deepcopy(start), FOUR[k]
+    seed = client_seed(0, round_, k)
+    update = local_update(client, client.state_dict(), x, y, LORA, seed=seed)
+    client.load_state_dict({n: t + update.delta[n] for n, t in client.state_dict().items()})
+    return client.merged()
+
+
+@pytest.mark.later
+def test_each_round_ends_at_the_mean_of_the_clients_merged_weights():
+    model = lora(network(), 2, seed=0)
+    rounds = fedex_lora(model, FOUR, Channel(), rounds=3, local=LORA)
+    for round_ in range(3):
+        each = [merged_alone(model, k, round_) for k in FOUR]
+        next(rounds)
+        for name, tensor in model.merged().items():
+            mean = torch.stack([weights[name] for weights in each]).mean(0)
+            torch.testing.assert_close(tensor, mean, rtol=1e-4, atol=1e-5)

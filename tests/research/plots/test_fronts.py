@@ -1,15 +1,21 @@
-"""The Pareto plot: what is named stands beside its point, what is not is grey."""
+"""The Pareto plot, points with names, and places for words, apart from each other."""
+
+from itertools import combinations, pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from made_up import ALL, CHEAP, FAILED
 from matplotlib.colors import to_hex
 from matplotlib.text import Annotation
 
 from experiments.pareto import report as pareto_report
 from fltoolkit.history import History
+from fltoolkit.plots.figures import keep_apart
 from fltoolkit.plots.style import summary
 from fltoolkit_research import Experiment, Result, front, points, protocols
 from fltoolkit_research import plots as research_plots
+from fltoolkit_research.plots import named_points
 from fltoolkit_research.plots.fronts import GREY, MARK_WORDS, OTHER, SHAPES
 
 
@@ -86,3 +92,30 @@ def test_all_protocols_of_the_package_have_a_mark():
     own = set(protocols.__all__) - set(SHAPES)
     assert not own, f"{own} are drawn as protocols of one's own"
     assert {shape for shape, _ in [*SHAPES.values(), OTHER]} <= set(MARK_WORDS)
+
+
+@given(st.lists(st.floats(-1e3, 1e3), max_size=8), st.floats(0.1, 50))
+def test_spread_keeps_order_and_distance(wanted: list[float], gap: float) -> None:
+    places = keep_apart(wanted, gap)
+    order = sorted(range(len(wanted)), key=wanted.__getitem__)
+    steps = [places[b] - places[a] for a, b in pairwise(order)]
+    assert all(step >= gap - 1e-6 for step in steps)
+    if all(wanted[b] - wanted[a] >= gap for a, b in pairwise(order)):
+        assert places == pytest.approx(wanted, abs=1e-6)
+
+
+def test_names_of_points_cover_neither_dots_nor_each_other() -> None:
+    """As crowded as the bill of notebook 08."""
+    crowd = {"float32": (96.7, 0.96), "8 bits": (96.7, 0.96), "4 bits": (96.4, 0.93)}
+    crowd |= {"NoPeek 1": (96.1, 0.95), "noise 2": (93.1, 0.49), "noise 4": (93.6, 0.48)}
+    crowd |= {"NoPeek 3, noise 0.5": (93.9, 0.5), "top-k 2 %": (95.6, 0.62)}
+    ax = named_points(crowd, "accuracy [%]", "explained variance")
+    ax.figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+    dots = ax.transData.transform(list(crowd.values()))
+    assert "float32, 8 bits" in {text.get_text() for text in ax.texts}, "they are one dot"
+    assert not any(box.contains(*dot) for box in boxes for dot in dots)
+    assert "NoPeek 1: 96.1, 0.95" in ax.get_label()
+    with pytest.raises(ValueError, match="no points to draw"):
+        named_points({}, "x", "y")
