@@ -19,9 +19,13 @@ from fltoolkit_contest.referee import Play, rehearse, verify
 from fltoolkit_contest.slots import CupError, Wire
 from fltoolkit_contest.tracks import CONTEXT, TRACKS, places_of
 
-FENCED = pytest.mark.skipif(sys.platform != "linux", reason="the fence needs Linux")
 RECORDS = Path(__file__).parents[2] / "cup" / "records"
 LONGEST = (RECORDS / "shakespeare" / "folded" / "entry.py").read_text("utf-8")
+
+
+def slow_and_fenced(test):
+    linux = pytest.mark.skipif(sys.platform != "linux", reason="the fence needs Linux")
+    return pytest.mark.slow(linux(test))
 
 
 def rehearsed(text, league="open"):
@@ -177,8 +181,7 @@ def test_a_knower_of_the_classes_fails():
 # ------------------------------------------------------------------------ behind the fence
 
 
-@FENCED
-@pytest.mark.slow
+@slow_and_fenced
 def test_no_party_finds_data_models_records_or_the_seed():
     """What else the fence keeps away from a party is tried in tests/grading/test_fence.py."""
     play = Play.of(TRACKS["digits"], "open", read_entry(hostile.PROBING), "a", 0)
@@ -206,8 +209,7 @@ def answer(play, hosts, message):
     play.wire.up(*play._by_owner(hosts.ask([({"do": "answer"}, [message])], [0])))
 
 
-@FENCED
-@pytest.mark.slow
+@slow_and_fenced
 def test_a_party_that_writes_past_the_wire():
     play = Play.of(TRACKS["digits"], "open", read_entry(hostile.FORGING), "a", 0)
     for forged in hostile.FORGED.values():
@@ -269,8 +271,7 @@ def test_what_the_verifier_keeps_of_a_run_is_limited(monkeypatch):
     rehearsed(hostile.HONEST)
 
 
-@FENCED
-@pytest.mark.slow
+@slow_and_fenced
 @pytest.mark.parametrize("name", hostile.REPLAYED)
 def test_the_replay_finds(name, monkeypatch):
     monkeypatch.setitem(TRACKS, "digits", replace(TRACKS["digits"], per_process=3))
@@ -279,8 +280,7 @@ def test_the_replay_finds(name, monkeypatch):
         verify(hostile.REPLAYED[name], track="digits", league="open", **more)
 
 
-@FENCED
-@pytest.mark.slow
+@slow_and_fenced
 def test_of_the_hidden_samples_a_party_knows_one_at_a_time():
     """Neither memory nor frames hold another one: all answers are those of the first sample."""
     play = Play.of(TRACKS["digits"], "open", read_entry(hostile.REMEMBERING), "a", 0)
@@ -292,8 +292,7 @@ def test_of_the_hidden_samples_a_party_knows_one_at_a_time():
     assert scores.argmax(1).tolist() == [0] * 20
 
 
-@FENCED
-@pytest.mark.slow
+@slow_and_fenced
 def test_in_the_replay_no_two_parties_run_at_once(monkeypatch):
     """So what all processes of a machine share carries nothing from one to another."""
     started, start = [], Hosts.start
@@ -302,8 +301,7 @@ def test_in_the_replay_no_two_parties_run_at_once(monkeypatch):
     assert started == [6, 6, *[1] * 6]
 
 
-@FENCED
-@pytest.mark.slow
+@slow_and_fenced
 def test_codes_of_the_split_league_are_replayed():
     text = "import os\n" + SPLIT.replace("bytes(CODE)", "os.urandom(1)")
     with pytest.raises(CupError, match="replayed alone, a party sent other bytes"):
@@ -320,8 +318,7 @@ def test_no_two_hidden_windows_of_a_text_overlap():
     assert len(places) > 70
 
 
-@FENCED
-@pytest.mark.slow
+@slow_and_fenced
 @pytest.mark.parametrize(
     ("body", "why"),
     [
@@ -341,8 +338,7 @@ def test_limits(body, why, monkeypatch):
         verify(text, track="digits", league="open", num_runs=1, report=str)
 
 
-@FENCED
-@pytest.mark.slow
+@slow_and_fenced
 def test_the_same_salt_gives_the_same_card_and_a_changed_card_is_found(
     tmp_path, capsys, monkeypatch
 ):

@@ -436,9 +436,6 @@ def test_command_line(tmp_path, capsys, monkeypatch):
     assert "by_hand.csv" in capsys.readouterr().out
 
 
-# assignment 8, with the lowest bit first: three places in the text, the solutions, the open checks
-
-
 # ------------------------------------------------------------------------ what a student hands in
 
 
