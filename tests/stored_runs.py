@@ -201,8 +201,14 @@ def party(name: str, module: nn.Module, loss: bool = False, lr: float = 0.4) -> 
     return Party(name, module, SGD(module.parameters(), lr), nn.NLLLoss() if loss else None)
 
 
+def chain(*parts: tuple[str, int, int]) -> list[Party]:
+    """The network cut into these parts, of which the last one has the loss."""
+    model = network()
+    return [party(name, model[a:b], loss=b == len(model)) for name, a, b in parts]
+
+
 def pair() -> list[Party]:
-    return [party("alice", network()[:4]), party("bob", network()[4:], loss=True)]
+    return chain(("alice", 0, 4), ("bob", 4, 6))
 
 
 def alices(count: int = 3) -> list[Party]:
@@ -241,9 +247,13 @@ def unchecked(codecs: dict[str, Codec]) -> Channel:
 # ------------------------------------------------------------------------------- split learning
 
 
+def split(parties: list[Party], channel: Channel, epochs: int = 1, **how: Any) -> Run:
+    records = train_split(parties, batches().epochs(epochs), channel, **how)
+    return finished(records, channel, parties)
+
+
 def split_vanilla() -> Run:
-    parties, channel = pair(), Channel()
-    run = finished(train_split(parties, batches().epochs(2), channel), channel, parties)
+    run = split(parties := pair(), Channel(), epochs=2)
     through = Pipeline(TopK(0.5))
     run.records.append(dict(evaluate(parties, DATA.x_test, DATA.y_test)))
     run.records.append(dict(evaluate(parties, DATA.x_test, DATA.y_test, through=through)))
@@ -255,14 +265,12 @@ def split_with_codecs() -> Run:
         "activations": Pipeline(Quantize(4, stochastic=True)),
         "gradients": ErrorFeedback(Pipeline(TopK(0.3, scope="tensor"), BFloat16())),
     }
-    parties, channel = pair(), unchecked(codecs)
-    return finished(train_split(parties, batches().epochs(2), channel), channel, parties)
+    return split(pair(), unchecked(codecs), epochs=2)
 
 
 def split_with_same_mask() -> Run:
     codecs = {"activations": Pipeline(RandTopK(0.4)), "gradients": Pipeline(SameMask())}
-    parties, channel = pair(), SameMaskChannel(codecs)
-    return finished(train_split(parties, batches().epochs(1), channel), channel, parties)
+    return split(pair(), SameMaskChannel(codecs))
 
 
 def split_with_changed_codec() -> Run:
@@ -276,31 +284,16 @@ def split_with_changed_codec() -> Run:
     return finished(records(), channel, parties)
 
 
-def split_multi_hop() -> Run:
-    model, channel = network(), Channel()
-    parties = [party("ann", model[:2]), party("ben", model[2:4]), party("bob", model[4:], True)]
-    records = train_split(parties, batches().epochs(1), channel, labels_from="ann")
-    return finished(records, channel, parties)
-
-
-def split_u_shaped() -> Run:
-    model, channel = network(), Channel()
-    parties = [party("ann", model[:2]), party("bob", model[2:4]), party("ann", model[4:], True)]
-    return finished(train_split(parties, batches().epochs(1), channel), channel, parties)
-
-
 def split_frozen_bottom_and_adam() -> Run:
-    model, channel = network(), Channel()
+    model = network()
     top = Party("bob", model[4:], torch.optim.Adam(model[4:].parameters(), 0.01), nn.NLLLoss())
-    parties = [Party("alice", model[:4]), top]
-    return finished(train_split(parties, batches().epochs(1), channel), channel, parties)
+    return split([Party("alice", model[:4]), top], Channel())
 
 
 def split_nopeek() -> Run:
-    bottom, channel = network()[:4], Channel()
+    bottom = network()[:4]
     alice = NoPeek("alice", bottom, SGD(bottom.parameters(), 0.1), weight=0.5)
-    parties = [alice, pair()[1]]
-    return finished(train_split(parties, batches().epochs(1), channel), channel, parties)
+    return split([alice, pair()[1]], Channel())
 
 
 def vertical() -> Run:
@@ -319,18 +312,6 @@ def of_clients(train: Any, codecs: dict[str, Codec], num_rounds: int, **how: Any
     clients, bob, channel = alices(), pair()[1], Channel(codecs)
     records = train(clients, bob, shared_batches(), channel, num_rounds=num_rounds, **how)
     return finished(records, channel, [*clients, bob])
-
-
-def relay() -> Run:
-    return of_clients(train_relay, {"model": Difference(Pipeline(Quantize(8)))}, 2)
-
-
-def splitfed_1() -> Run:
-    return of_clients(train_splitfed, {"gradients": Pipeline(Float8())}, 2, version=1, seed=5)
-
-
-def splitfed_2() -> Run:
-    return of_clients(train_splitfed, {"gradients": Pipeline(Float8())}, 2, version=2, seed=5)
 
 
 # ------------------------------------------------------------------------------ states A, B and C
@@ -387,14 +368,6 @@ def federated(codecs: dict[str, Any] | None = None, **how: Any) -> Run:
     return averaged(fedavg, codecs, **{"rounds": 4, "cohort": 3, **how})
 
 
-def fedavg_plain() -> Run:
-    return federated()
-
-
-def fedsgd() -> Run:
-    return federated(cohort=6, local=Local(batch_size=None, lr=0.5, steps=1))
-
-
 def fedavg_compressed_both_ways() -> Run:
     codecs = {
         "model": Difference(Pipeline(Quantize(4)), first=Pipeline(Quantize(8))),
@@ -430,14 +403,6 @@ def fedyogi() -> Run:
     return federated(model=model, server=Server(optimizer=Yogi(model.parameters(), lr=0.02)))
 
 
-def fedprox() -> Run:
-    return federated(cohort=5, local=dataclasses.replace(LOCAL, epochs=2, prox=0.5))
-
-
-def fedavg_private() -> Run:
-    return federated(server=Server(mean=GaussianDP(clip=0.3, noise_multiplier=0.2, seed=6)))
-
-
 def fedavg_byte_budget() -> Run:
     def make(fraction: float) -> ErrorFeedback:
         return ErrorFeedback(Pipeline(TopK(fraction), Half()))
@@ -465,17 +430,40 @@ def fedbuff_with_momentum() -> Run:
     return averaged(fedbuff, codecs, model, server=server, **how)
 
 
+SMALL_FLOATS = {"gradients": Pipeline(Float8())}
+NOISE = GaussianDP(clip=0.3, noise_multiplier=0.2, seed=6)
 RUNS: dict[str, Callable[[], Run]] = {
-    run.__name__: run
-    for run in (
-        *(split_vanilla, split_with_codecs, split_with_same_mask, split_with_changed_codec),
-        *(split_multi_hop, split_u_shaped, split_frozen_bottom_and_adam, split_nopeek),
-        *(vertical, relay, splitfed_1, splitfed_2),
-        *(split_async, split_async_moved_and_delta, split_async_relay, uploading),
-        *(fedavg_plain, fedsgd, fedavg_compressed_both_ways, fedavg_entropy_coded),
-        *(fedavg_stragglers, fedadam, fedyogi, fedprox, fedavg_private),
-        *(fedavg_byte_budget, fedavg_with_buffers, intervals, fedbuff_with_momentum),
-    )
+    "split_vanilla": split_vanilla,
+    "split_with_codecs": split_with_codecs,
+    "split_with_same_mask": split_with_same_mask,
+    "split_with_changed_codec": split_with_changed_codec,
+    "split_multi_hop": lambda: split(
+        chain(("ann", 0, 2), ("ben", 2, 4), ("bob", 4, 6)), Channel(), labels_from="ann"
+    ),
+    "split_u_shaped": lambda: split(chain(("ann", 0, 2), ("bob", 2, 4), ("ann", 4, 6)), Channel()),
+    "split_frozen_bottom_and_adam": split_frozen_bottom_and_adam,
+    "split_nopeek": split_nopeek,
+    "vertical": vertical,
+    "relay": lambda: of_clients(train_relay, {"model": Difference(Pipeline(Quantize(8)))}, 2),
+    "splitfed_1": lambda: of_clients(train_splitfed, SMALL_FLOATS, 2, version=1, seed=5),
+    "splitfed_2": lambda: of_clients(train_splitfed, SMALL_FLOATS, 2, version=2, seed=5),
+    "split_async": split_async,
+    "split_async_moved_and_delta": split_async_moved_and_delta,
+    "split_async_relay": split_async_relay,
+    "uploading": uploading,
+    "fedavg_plain": federated,
+    "fedsgd": lambda: federated(cohort=6, local=Local(batch_size=None, lr=0.5, steps=1)),
+    "fedavg_compressed_both_ways": fedavg_compressed_both_ways,
+    "fedavg_entropy_coded": fedavg_entropy_coded,
+    "fedavg_stragglers": fedavg_stragglers,
+    "fedadam": fedadam,
+    "fedyogi": fedyogi,
+    "fedprox": lambda: federated(cohort=5, local=dataclasses.replace(LOCAL, epochs=2, prox=0.5)),
+    "fedavg_private": lambda: federated(server=Server(mean=NOISE)),
+    "fedavg_byte_budget": fedavg_byte_budget,
+    "fedavg_with_buffers": fedavg_with_buffers,
+    "intervals": intervals,
+    "fedbuff_with_momentum": fedbuff_with_momentum,
 }
 
 
