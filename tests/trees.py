@@ -1,4 +1,4 @@
-"""Small named tensors that the tests of several sparse codecs are about."""
+"""Small named tensors that the tests of several codecs are about, and one through a stage."""
 
 import torch
 
@@ -14,3 +14,11 @@ def same(a, b):
 
 def flat(tree):
     return torch.cat([tensor.reshape(-1) for tensor in tree.values()])
+
+
+def there_and_back(stage, tensor):
+    return stage.undo(stage.apply({"w": tensor}))["w"]
+
+
+def squared_error(stage, x):
+    return float(((there_and_back(stage, x) - x).double() ** 2).mean())

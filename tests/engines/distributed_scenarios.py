@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from multiprocessing.connection import wait
 from signal import SIGKILL, SIGSTOP
 from typing import Any
@@ -132,16 +133,9 @@ def of_two(cast: Cast, channel: Channel, train: Callable, **how: Any) -> Iterato
     return train(alices, bob, batches, channel, num_rounds=2, **how)
 
 
-def relay(cast: Cast, channel: Channel) -> Iterator[dict]:
-    return of_two(cast, channel, train_relay)
-
-
-def splitfed_1(cast: Cast, channel: Channel) -> Iterator[dict]:
-    return of_two(cast, channel, train_splitfed, version=1)
-
-
-def splitfed_2(cast: Cast, channel: Channel) -> Iterator[dict]:
-    return of_two(cast, channel, train_splitfed, version=2)
+relay = partial(of_two, train=train_relay)
+splitfed_1 = partial(of_two, train=train_splitfed, version=1)
+splitfed_2 = partial(of_two, train=train_splitfed, version=2)
 
 
 def asynchronous(cast: Cast, channel: Channel) -> Iterator[dict]:

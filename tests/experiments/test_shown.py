@@ -39,7 +39,7 @@ from experiments.secrecy import settings as secrecy
 from experiments.send_data import report as send_data_report
 from experiments.send_data import settings as send_data
 
-MNIST = async_states.Task()
+MNIST, WORKERS = async_states.Task(), LanguageTask()
 
 
 def holds(name: str, blocks: Iterable[str]) -> bool:
@@ -48,20 +48,9 @@ def holds(name: str, blocks: Iterable[str]) -> bool:
     return not [block for block in blocks if block not in text]
 
 
-def async_mnist() -> bool:
-    rows = rows_of(MNIST, async_states.settings(MNIST), read(async_command.RESULTS))
-    return async_report.PAGE.shows(async_report.report(rows))
-
-
-def averaging() -> bool:
-    rows = rows_of(fedavg.Task(), fedavg.settings(), read(fedavg_command.RESULTS))
-    return fedavg_report.PAGE.shows(fedavg_report.report(rows))
-
-
-def workers() -> bool:
-    task, stored = LanguageTask(), read(language_command.RESULTS)
-    rows = rows_of(task, data_parallel.settings(task), stored)
-    return language_report.PAGE.shows(language_report.report(rows))
+def rows_shown(report: Any, task: Any, settings: Iterable[Any], results: Any) -> bool:
+    """Whether a report's page shows the table of these settings."""
+    return report.PAGE.shows(report.report(rows_of(task, settings, read(results))))
 
 
 def text(part: str) -> bool:
@@ -71,15 +60,6 @@ def text(part: str) -> bool:
 
 def study(name: str) -> bool:
     return page_of(f"tuned --study {name}").shows(tuned.report(name, read(tuned.RESULTS)))
-
-
-def leaks() -> bool:
-    return leakage_command.PAGE.shows(leakage_report.report(read(leakage_command.RESULTS)))
-
-
-def on_links() -> bool:
-    rows = rows_of(None, links.settings(), read(links_command.RESULTS))
-    return links_report.PAGE.shows(links_report.report(rows))
 
 
 def newer() -> bool:
@@ -93,21 +73,27 @@ def one_plot() -> bool:
     return page.shows(pareto_report.report(pareto_report.parts_of(pareto_report.read_kept())))
 
 
-def one_plot_tuned() -> bool:
-    return pareto_tuned.SHOWN.shows(pareto_tuned.report(read(pareto_tuned.RESULTS)))
-
-
 PRINTED: dict[str, Callable[[], bool]] = {
-    "async_states": async_mnist,
-    "fedavg_results": averaging,
-    "language": workers,
+    "async_states": lambda: rows_shown(
+        async_report, MNIST, async_states.settings(MNIST), async_command.RESULTS
+    ),
+    "fedavg_results": lambda: rows_shown(
+        fedavg_report, fedavg.Task(), fedavg.settings(), fedavg_command.RESULTS
+    ),
+    "language": lambda: rows_shown(
+        language_report, WORKERS, data_parallel.settings(WORKERS), language_command.RESULTS
+    ),
     **{f"language {part}": partial(text, part) for part in ("split", "finetune", "inversion")},
     **{f"language, study {name}": partial(study, name) for name in tuned.STUDIES},
-    "leakage": leaks,
-    "links": on_links,
+    "leakage": lambda: leakage_command.PAGE.shows(
+        leakage_report.report(read(leakage_command.RESULTS))
+    ),
+    "links": lambda: rows_shown(links_report, None, links.settings(), links_command.RESULTS),
     "newer": newer,
     "pareto": one_plot,
-    "pareto, tuned": one_plot_tuned,
+    "pareto, tuned": lambda: pareto_tuned.SHOWN.shows(
+        pareto_tuned.report(read(pareto_tuned.RESULTS))
+    ),
     "secrecy": lambda: holds(
         "secrecy", secrecy_report.report(read(secrecy_command.RESULTS)).split("\n\n")
     ),
@@ -126,7 +112,7 @@ def test_the_page_shows_what_is_printed(name: str) -> None:
 KEYED: dict[str, list[tuple[Any, Iterable[Any]]]] = {
     "async_states": [(MNIST, async_states.settings(MNIST))],
     "fedavg_results": [(fedavg.Task(), fedavg.settings())],
-    "language": [(LanguageTask(), data_parallel.settings(LanguageTask()))],
+    "language": [(WORKERS, data_parallel.settings(WORKERS))],
     "language split": [(task, split.settings(task)) for task in split.TASKS.values()],
     "language finetune": [(task, finetune.settings(task)) for task in finetune.TASKS.values()],
     "language inversion": [(task, inversion.settings(task)) for task in inversion.TASKS.values()],

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from every_codec import LOW_RANK, for_conformance
+from trees import there_and_back
 
 from experiments.replications.lowrank import CHUNK, PowerSGD, Subspace, power_step
 from fltoolkit.codecs import Half, Pipeline, Quantize
@@ -18,10 +19,6 @@ pytestmark = pytest.mark.later
 @pytest.mark.parametrize("codec", for_conformance(LOW_RANK))
 class TestPowerSGD(Conformance):
     pass
-
-
-def there_and_back(stage, tensor):
-    return stage.undo(stage.apply({"w": tensor}))["w"]
 
 
 def relative_error(received, tensor):

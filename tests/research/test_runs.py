@@ -1,6 +1,5 @@
 """Running an experiment is running its protocol."""
 
-import json
 from dataclasses import replace
 from functools import partial
 
@@ -118,13 +117,6 @@ def test_through_is_how_it_is_tested():
     other = Experiment("split", settings={"through": "Pipeline(TopK(0.01))"}, **SMALL)
     assert run(one)[-1]["accuracy"] != run(other)[-1]["accuracy"]
     assert run(one)[-1]["nbytes"] == run(other)[-1]["nbytes"]
-
-
-def test_records_are_json_and_can_be_stopped():
-    found = records(Experiment("split", rounds=1000))
-    first = next(found)
-    found.close()
-    assert json.loads(json.dumps(first)) == first
 
 
 def test_all_protocols_of_the_package_are_run_here():

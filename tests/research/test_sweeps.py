@@ -3,6 +3,7 @@
 import importlib
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import own_codec
 import pytest
 
 from fltoolkit.codecs import Pipeline
@@ -77,22 +79,6 @@ def test_ctrl_c_leaves_what_is_finished(store, monkeypatch):
     assert len(quiet(PLANS, store)) == 4
 
 
-MODULE = """
-from fltoolkit.codecs.stage import Stage
-
-
-class Own(Stage):
-    def apply(self, parts):
-        return parts
-
-    def undo(self, parts):
-        return parts
-
-    def __repr__(self):
-        return "Own()"
-"""
-
-
 BUSY = """
 import multiprocessing, os, pathlib, sys, time
 from fltoolkit_research.sweeps import _processes
@@ -150,8 +136,8 @@ def alive(cmdline):
 def test_worker_processes_give_the_same_and_import_ones_own_modules(store, monkeypatch):
     folder = store.path.parent
     monkeypatch.syspath_prepend(folder)
-    (folder / "own_stage.py").write_text(MODULE)
-    codec = Pipeline(importlib.import_module("own_stage").Own())
+    shutil.copy(own_codec.__file__, folder / "own_stage.py")
+    codec = Pipeline(importlib.import_module("own_stage").Nothing())
     plans = [PLANS[0], Experiment("split", codecs={"gradients": codec}, **TINY)]
     found = quiet(plans, store, workers=2)
     here = quiet(plans, Store(folder / "other.jsonl"))

@@ -2,12 +2,13 @@
 
 import sys
 
+import own_codec
 import pytest
+from own_codec import Nothing
 from torch import nn
 
 from experiments.replications import dgc
 from fltoolkit.codecs import ErrorFeedback, Float8, Only, Pipeline, Quantize, TopK
-from fltoolkit.codecs.stage import Parts, Stage
 from fltoolkit.split import BudgetGate, Decay, LossGate
 from fltoolkit_research import Experiment, build, run
 from fltoolkit_research.codecs import ContextEntropy, Difference
@@ -62,25 +63,13 @@ def test_a_long_text_is_not_parsed():
         build("Pipeline(" + "Quantize(8)," * 1000 + ")")
 
 
-class Halve(Stage):
-    """A stage of a researcher's own."""
-
-    def apply(self, parts: Parts) -> Parts:
-        return parts
-
-    undo = apply
-
-    def __repr__(self) -> str:
-        return "Halve()"
-
-
 def test_a_stage_of_ones_own():
     with pytest.raises(ValueError, match=r"modules=\[...\]"):
-        Experiment("fedavg", codecs={"update": "Pipeline(Halve())"})
-    experiment = Experiment("fedavg", codecs={"update": Pipeline(Halve())}, **SMALL)
+        Experiment("fedavg", codecs={"update": "Pipeline(Nothing())"})
+    experiment = Experiment("fedavg", codecs={"update": Pipeline(Nothing())}, **SMALL)
     assert len(run(experiment)) == 1
-    here = [sys.modules[__name__]]
-    assert build("Pipeline(Halve())", here).stages[0].__class__ is Halve
+    here = [own_codec]
+    assert build("Pipeline(Nothing())", here).stages[0].__class__ is Nothing
     again = Experiment.from_dict(experiment.to_dict(), here)
     assert again == experiment
     assert run(Experiment.from_json(experiment.to_json(), here))[-1] == run(experiment)[-1]

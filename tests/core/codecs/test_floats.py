@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from trees import squared_error, there_and_back
 
 from fltoolkit.codecs import Float8, Half, floats
 from fltoolkit.codecs.floats import MANY
@@ -12,14 +13,6 @@ from fltoolkit.testing import normal
 from fltoolkit_research.codecs import BFloat16
 
 MAX = torch.finfo(torch.float32).max
-
-
-def there_and_back(stage, tensor):
-    return stage.undo(stage.apply({"w": tensor}))["w"]
-
-
-def squared_error(stage, x):
-    return float(((there_and_back(stage, x) - x).double() ** 2).mean())
 
 
 FORMATS = [(e, m) for e in range(1, 8) for m in range(8 - e)]

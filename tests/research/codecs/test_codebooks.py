@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from trees import squared_error, there_and_back
 
 from fltoolkit.codecs import Quantize
 from fltoolkit.codecs.quantize import CHUNK
@@ -13,14 +14,6 @@ from fltoolkit_research.codecs.codebooks import count_reached
 
 MAX = torch.finfo(torch.float32).max
 TINY = 2.0**-149  # the least denormal
-
-
-def there_and_back(stage, tensor):
-    return stage.undo(stage.apply({"w": tensor}))["w"]
-
-
-def squared_error(stage, x):
-    return float(((there_and_back(stage, x) - x).double() ** 2).mean())
 
 
 @pytest.mark.parametrize("stage", [Quantiles(4), LloydMax(4), LloydMax(8), Quantiles(8)], ids=repr)

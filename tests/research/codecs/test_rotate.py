@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from every_codec import ROTATING, for_conformance
+from trees import there_and_back
 
 from fltoolkit.codecs import Pipeline
 from fltoolkit.codecs.quantize import CHUNK
@@ -30,10 +31,6 @@ class TestRotatingCodecs(Conformance):
     @pytest.mark.later
     def test_hostile_content_ends_in_a_wire_error_or_a_tree(self, codec):
         super().test_hostile_content_ends_in_a_wire_error_or_a_tree(codec)
-
-
-def there_and_back(stage, tensor):
-    return stage.undo(stage.apply({"w": tensor}))["w"]
 
 
 def rotated(stage, tensor):

@@ -8,10 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from trees import same
 
 from fltoolkit.codecs import Pipeline, PlainTopK
-from fltoolkit.codecs.stage import Symbols, side
+from fltoolkit.codecs.stage import side
 from fltoolkit.testing import normal
 from fltoolkit_research.codecs import STC, RandomK, RandTopK
 from fltoolkit_research.codecs.sparsifiers import largest_in_rows, random_places
@@ -109,16 +108,6 @@ def test_rand_topk_is_plain_in_evaluation():
 
 
 # --------------------------------------------------------------------------------- STC
-
-
-def test_stc_by_hand():
-    tree = {"a": torch.tensor([[4.0, -1.0]]), "b": torch.tensor([-2.0, 0.0])}
-    parts = STC(0.5).apply(tree)
-    assert parts["*"] == Symbols(parts["*"].values, 2)
-    assert parts["*"].values.tolist() == [1, 0]
-    assert parts[side("*", "|")].item() == 3.0
-    received = STC(0.5).undo(parts)
-    assert same(received, {"a": torch.tensor([[3.0, 0.0]]), "b": torch.tensor([-3.0, 0.0])})
 
 
 @pytest.mark.parametrize("x", [[0.0, 0, 0, 0], [0.0, -2, 0, 0], [0.0, -2, 2, 2]])
