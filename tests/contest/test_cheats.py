@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import Counter
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -10,6 +11,7 @@ import cup_cheats as hostile
 import numpy as np
 import pytest
 
+from fltoolkit.data.datasets import DIGITS, WRITERS_END
 from fltoolkit_contest import bound, read_card, referee
 from fltoolkit_contest.entry import FREE_CONSTANTS, read_entry
 from fltoolkit_contest.hosts import Hosts, checked
@@ -163,6 +165,22 @@ def test_hidden_samples_are_nobody_s():
     assert len(arrays) == 1  # the entry's source
     assert server["seats"][0]["x"] is server["seats"][0]["y"] is False
     assert [len(arrays) for _, arrays in owners] == [1 + 2] * 5
+
+
+def test_hidden_digits_are_all_images_of_three_people_whom_no_owner_has():
+    """And other people in other runs. Images are turned: sorted pixels say whose one is."""
+    with np.load(DIGITS) as file:
+        keys = [image.tobytes() for image in np.sort(file["pixels"], axis=1)]
+    writer = dict(zip(keys, np.searchsorted(WRITERS_END, range(len(keys)), "right"), strict=True))
+    sizes, drawn = np.diff(WRITERS_END, prepend=0), []
+    for seed in range(3):
+        x = TRACKS["digits"].draw(seed, "open").hidden[0].reshape(-1, 64)
+        rows = np.sort((16 * x).round().astype(np.uint8), axis=1)
+        people = Counter(writer[row.tobytes()] for row in rows).most_common(3)
+        assert sum(number for _, number in people) > len(x) - 5  # some images are there twice
+        assert len(x) == sum(sizes[who] for who, _ in people)
+        drawn.append(frozenset(who for who, _ in people))
+    assert len({*drawn}) == 3
 
 
 def test_a_knower_of_the_classes_fails():

@@ -1,4 +1,6 @@
-"""Samples go to the model's device, and messages come from it: tried on one without any values.
+"""Devices, and autocast around a whole run.
+
+Samples go to the model's device, and messages come from it: tried on one without any values.
 
 torch's device "meta" refuses to mix its tensors with others, as a GPU does. It holds no numbers, so
 where a number is read there is a 1, and messages are trees of zeros. On a GPU itself:
@@ -10,8 +12,9 @@ import torch
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from fltoolkit import Batches, Channel, Local, Party, fedavg, train_split
+from fltoolkit import SGD, Batches, Channel, Local, Party, evaluate, fedavg, load, train_split
 from fltoolkit.channel import Delivery
+from fltoolkit.models import seeded
 
 X, Y = torch.ones(10, 4), torch.zeros(10, dtype=torch.int64)
 LOGITS = {"loss_fn": nn.CrossEntropyLoss()}
@@ -59,3 +62,39 @@ def test_a_part_on_a_device_beside_a_part_on_the_cpu(channel):
 def test_a_tensor_that_stays_elsewhere_is_refused_there():
     with pytest.raises(RuntimeError, match="device"):
         nn.Linear(4, 8).to("meta")(X)
+
+
+DATA = load("digits_known_writers").flat()
+OWNERS = {f"owner {k}": (DATA.x_train[k::5], DATA.y_train[k::5]) for k in range(5)}
+
+
+def averaged(model):
+    local = Local(batch_size=16, lr=0.1, epochs=1)
+    rounds = fedavg(model, OWNERS, Channel(), rounds=2, cohort=5, local=local)
+    return [evaluate(model, DATA.x_test, DATA.y_test)["accuracy"] for _ in rounds]
+
+
+def split(model):
+    alice = Party("alice", model[:2], SGD(model[:2].parameters(), lr=0.1))
+    bob = Party("bob", model[2:], SGD(model[2:].parameters(), lr=0.1), nn.NLLLoss())
+    batches = Batches(DATA.x_train, DATA.y_train, 32, seed=0)
+    for _ in range(2):
+        for _ in train_split([alice, bob], batches.epoch(0), Channel()):
+            pass
+        yield evaluate([alice, bob], DATA.x_test, DATA.y_test)["accuracy"]
+
+
+@pytest.mark.later
+@pytest.mark.parametrize("trained", [averaged, split])
+def test_a_run_under_autocast_is_the_same_with_the_cache_and_without(trained):
+    def run(cached):
+        with seeded(0):
+            model = nn.Sequential(
+                nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10), nn.LogSoftmax(dim=1)
+            )
+        with torch.autocast("cpu", torch.bfloat16, cache_enabled=cached):
+            return list(trained(model)), model[0].weight
+
+    (accuracies, weight), (expected, other) = run(True), run(False)
+    assert accuracies == expected
+    assert torch.equal(weight, other)
