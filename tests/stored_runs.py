@@ -76,7 +76,6 @@ from fltoolkit_research.federated import GaussianDP
 from fltoolkit_research.leakage import Noise, NoPeek
 
 # ------------------------------------------------------------------------------------- messages
-
 STORED = Path(__file__).parent / "stored"
 ANSWERED, ANSWER = Pipeline(TopK(0.2)), Pipeline(SameMask(), Quantize(4))
 KNOWN = {name: getattr(room, name) for room in (codecs, more_codecs) for name in room.__all__}
@@ -167,7 +166,6 @@ def introduced(places: list[torch.Tensor]) -> Pipeline:
 
 
 # ------------------------------------------------------------------------ data, networks, parties
-
 DATA = load("digits_known_writers").flat()
 X, Y = DATA.x_train[:240], DATA.y_train[:240]
 SIZES = {"ann": 50, "ben": 30, "cleo": 40, "dan": 20, "eve": 60, "finn": 40}
@@ -245,8 +243,6 @@ def unchecked(codecs: dict[str, Codec]) -> Channel:
 
 
 # ------------------------------------------------------------------------------- split learning
-
-
 def split(parties: list[Party], channel: Channel, epochs: int = 1, **how: Any) -> Run:
     records = train_split(parties, batches().epochs(epochs), channel, **how)
     return finished(records, channel, parties)
@@ -315,8 +311,6 @@ def of_clients(train: Any, codecs: dict[str, Codec], num_rounds: int, **how: Any
 
 
 # ------------------------------------------------------------------------------ states A, B and C
-
-
 def split_async() -> Run:
     parties, channel = pair(), Channel({"activations": Pipeline(Quantize(8))})
     gate = LossGate(0.2, every=2)
@@ -349,8 +343,6 @@ def uploading() -> Run:
 
 
 # --------------------------------------------------------------------------- federated averaging
-
-
 LOCAL = Local(batch_size=10, lr=0.1, epochs=1)
 
 
@@ -489,8 +481,6 @@ def weights(module: nn.Module) -> dict[str, list[float]]:
 
 
 # ------------------------------------------------------------------ runs that stop, and go on later
-
-
 @dataclass
 class Resumable:
     """A run, and how it begins or goes on after so many steps or rounds."""

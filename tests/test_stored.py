@@ -150,8 +150,6 @@ def check_play(play: Callable[[], Any], stored: Any, codecs_of: Callable[[], Any
 
 
 # ------------------------------------------------------------------------------------- messages
-
-
 def check_tree(got, stored):
     """Bit by bit, on every machine, as docs/security.md promises."""
     assert stored_runs.dumped(got) == stored
@@ -217,8 +215,6 @@ def test_an_answer_is_read_as_before():
 
 
 # ----------------------------------------------------------------------------------------- runs
-
-
 def test_each_run_is_there_once():
     assert [*STORED_RUNS] == [*RUNS]
 
@@ -234,8 +230,6 @@ def test_a_run_gives_the_stored_records_bytes_and_weights(name):
 
 
 # ---------------------------------------------------------------------------------------- sweeps
-
-
 PLANNED = read(STORED / "experiments.json")
 RESULTS = {r.experiment.key: r for r in Store(STORED / "sweep.jsonl").results()}
 
@@ -283,8 +277,6 @@ def test_a_run_of_the_results_page_gives_the_same_again():
 
 
 # ------------------------------------------------------------------------------------ saved runs
-
-
 @pytest.mark.parametrize("name", RESUMABLE)
 def test_a_saved_run_goes_on_to_the_stored_end(name, tmp_path):
     shutil.copytree(STORED / "checkpoint" / name, tmp_path / name)

@@ -83,8 +83,6 @@ def end() -> None:
 
 
 # --------------------------------------------------------------------------------- the starter
-
-
 def start(address: str, *words: str) -> None:
     """Let the server fork a kernel with these words as its command line, and wait for its end."""
     told = {"words": words, "env": dict(os.environ), "cwd": os.getcwd()}
@@ -96,8 +94,6 @@ def start(address: str, *words: str) -> None:
 
 
 # ------------------------------------------------------------------- the server and its kernels
-
-
 def serve(address: str) -> None:
     """Fork a kernel for each starter, until the input ends."""
     import importlib

@@ -35,8 +35,6 @@ def rehearsed(text, league="open"):
 
 
 # ------------------------------------------------------------------------ rules of the wire
-
-
 @pytest.mark.parametrize(
     ("league", "name"),
     [*product(["open"], hostile.REFUSED), *product(["sums"], hostile.REFUSED_IN_SUMS)],
@@ -98,8 +96,6 @@ def test_fewer_runs_are_never_a_record():
 
 
 # ------------------------------------------------------------------------ what a file knows
-
-
 NUMBERS = ", ".join(map(str, range(1000)))
 LETTERS = np.random.default_rng(0).integers(4, size=(20_000, 2)).tolist()
 KNOWS = {  # what could stand for data, and the least that it costs
@@ -140,8 +136,6 @@ def test_a_text_is_charged_by_its_bytes_and_comments_do_not_reach_the_entry():
 
 
 # ------------------------------------------------------------------------ seeds and choice
-
-
 def test_seeds_depend_on_the_file_and_on_the_salt():
     """So a seed in the code, or a file that was tried until it was lucky, fits no other run."""
     text = hostile.HONEST
@@ -197,8 +191,6 @@ def test_a_knower_of_the_classes_fails():
 
 
 # ------------------------------------------------------------------------ behind the fence
-
-
 @slow_and_fenced
 def test_no_party_finds_data_models_records_or_the_seed():
     """What else the fence keeps away from a party is tried in tests/grading/test_fence.py."""

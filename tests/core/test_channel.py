@@ -106,7 +106,6 @@ def test_a_channel_of_ones_own_overrides_one_method():
 
 
 # ---------------------------------------------------------------------------------- broadcast
-
 RANDOM = Pipeline(EDEN(2), Entropy())
 CLIENTS = ["ann", "ben", "cem"]
 
@@ -175,8 +174,6 @@ def test_whom_a_broadcast_reaches():
 
 
 # ------------------------------------------------------------------------ one training a channel
-
-
 def network(*layers):
     return nn.Sequential(nn.Linear(2, 2), *layers)
 

@@ -187,8 +187,6 @@ def test_the_engine_on_the_page_fits_to_the_other_half():
 
 
 # --------------------------------------------------------------------------- a codec of the link
-
-
 def by_sender(bits):
     """A function of the link: error feedback at ``bits[sender]`` bits, for updates only."""
 

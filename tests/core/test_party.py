@@ -108,8 +108,6 @@ def test_classes_are_no_objects():
 
 
 # ------------------------------------------------------------------------- wrong without a word
-
-
 def ends_with(*last):
     """A network of 3 inputs and 4 outputs that ends with these layers."""
     with seeded(0):

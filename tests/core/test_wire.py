@@ -52,7 +52,6 @@ def signed(header: bytes, *payloads: bytes) -> bytes:
 
 
 # --------------------------------------------------------------------------- the format itself
-
 GOLDEN = [
     ({}, "f1 00 11 5c cd 64"),
     ({"h": torch.tensor([[1.0, 2.0]])}, "f1 05 01 68 20 01 02 0000803f 00000040 a0 e1 57 d8"),
@@ -187,7 +186,6 @@ def test_every_other_kind_of_tensor_gets_one_error_that_names_it(words, codec):
 
 
 # ------------------------------------------------------------------------------------- damage
-
 GOOD = pack({"h": torch.arange(6.0).reshape(2, 3), "y": torch.tensor([1, 2])})
 
 
@@ -248,8 +246,6 @@ def test_other_versions_are_told_apart():
 
 
 # ----------------------------------------------------------------- bound to what both ends hold
-
-
 def test_a_frame_is_bound_to_what_both_ends_hold():
     """To names, dtypes, shapes and values, and in no byte longer."""
     tree, held = {"h": torch.ones(2)}, {"w": torch.tensor([1.0, 2.0])}
@@ -269,8 +265,6 @@ def test_a_frame_is_bound_to_what_both_ends_hold():
 
 
 # ----------------------------------------------------------- for formats inside of a message
-
-
 @given(st.integers(0, 2**63 - 1))
 def test_varints_come_back(number):
     written = varint(number)
@@ -295,8 +289,6 @@ def test_a_layout_is_a_header():
 
 
 # -------------------------------------------------------------- how large a message may become
-
-
 @pytest.mark.parametrize("what", ["abc", None, 7, [1, 2], torch.zeros(3)])
 def test_what_is_no_bytes_is_a_type_error(what):
     with pytest.raises(TypeError, match=f"a message is bytes, .*not a {type(what).__name__}"):

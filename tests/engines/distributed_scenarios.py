@@ -168,8 +168,6 @@ def alone(name: str, compressed: bool) -> dict[str, Any]:
 
 
 # ------------------------------------------------------------------------- what processes run
-
-
 def together(rank: int, tell: Tell, names: list[str], ranks: dict[str, int]) -> None:
     """One process's part in some runs, one after the other."""
     torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=PATIENCE))
@@ -251,8 +249,6 @@ def train_u(parties: list[Party], batches: Iterator, channel: Channel) -> Iterat
 
 
 # ------------------------------------------------------------------------ several beside one
-
-
 def parts_of_one_run(
     told: list[Any], name: str, compressed: bool, ranks: dict[str, int], whole: dict[str, Any]
 ) -> dict[int, dict]:
@@ -272,8 +268,6 @@ def parts_of_one_run(
 
 
 # ------------------------------------------------------------------------------ starting them
-
-
 def start(function: Callable, num: int, *arguments: Any) -> list[Any]:
     """Run ``function(rank, tell, *arguments)`` in ``num`` processes; all that they tell.
 

@@ -73,8 +73,6 @@ def stored(drive, name="msgv2_"):
 
 
 # ---------------------------------------------------------------------- the seams of syft
-
-
 def test_one_function_is_replaced_and_put_back():
     from syft.sync.connections.drive import gdrive_transport
 
@@ -86,8 +84,6 @@ def test_one_function_is_replaced_and_put_back():
 
 
 # ----------------------------------------------------------------- peers, mocks, permissions
-
-
 @pytest.mark.later
 def test_each_sees_the_mock_and_only_the_owner_the_private_part(net):
     assert torch.equal(net.alice.private("patients")["x"], X[:40])
@@ -183,8 +179,6 @@ def test_a_third_party_cannot_decrypt(net):
 
 
 # ------------------------------------------------------------------------------- SplitNN
-
-
 def parties(names):
     """Bottoms of the feature parties and a top, always the same."""
     with seeded(3):
@@ -246,8 +240,6 @@ def test_the_envelope_costs_4187_bytes_whatever_is_in_it(net):
 
 
 # -------------------------------------------------------------------------------- faults
-
-
 def test_a_damaged_message_names_link_and_step_and_does_not_block(net):
     channel = SyftChannel([net.alice, net.bob])
     channel.step = 7
@@ -326,8 +318,6 @@ def test_processes_that_agree_on_a_run_pass_over_what_an_earlier_one_left(net, m
 
 
 # ------------------------------------------------------------------------- reviewed jobs
-
-
 def submitted(net, code):
     """Each one's jobs, with one of bob's submitted to both owners under a new name."""
     made = {site.name: Jobs(site) for site in (net.alice, net.carol, net.bob)}
@@ -479,8 +469,6 @@ def test_an_approved_job_can_hide_private_data_in_an_update_of_the_right_shape(n
 
 
 # --------------------------------------------------------------------- the two Colab notebooks
-
-
 @pytest.mark.later
 def test_the_two_colab_notebooks_understand_each_other(monkeypatch):
     """All their cells but install, login and clean-up, in the order of turns, in two threads."""

@@ -58,8 +58,6 @@ def test_several_processes_are_one(three, two, ranks, name, compressed):
 
 
 # -------------------------------------------------------------------------------------- faults
-
-
 @pytest.mark.parametrize("values", [b"\xff", b"[1, 2]", b"7", b"[" * 100_000])
 def test_values_that_cannot_be_read_name_their_sender(monkeypatch, values):
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)

@@ -134,8 +134,6 @@ def test_the_quick_edition_of_each_claim(name):
 
 
 # ------------------------------------------------------------------------- what is stored
-
-
 @pytest.fixture(scope="module")
 def found():
     return {name: (claim, finding(name, claim)) for name, claim in ALL.items()}

@@ -36,8 +36,6 @@ pytestmark = pytest.mark.browser
 
 
 # ------------------------------------------------------------------------------ formulas.js
-
-
 def test_the_advice_is_that_of_python(call: Call) -> None:
     for (n, below, cut), (samples, clients), (epochs, rounds, batch) in (
         ((189_450, 183_040, 640), (60_000, 500), (10, 25, 32)),
@@ -153,8 +151,6 @@ def test_amounts_read_as_in_python(call: Call) -> None:
 
 
 # ---------------------------------------------------------------------------------- wire.js
-
-
 FLOATS = {
     name: tree
     for name, tree in TREES.items()
@@ -211,7 +207,6 @@ def test_what_is_owed_goes_along(call: Call) -> None:
 
 
 # ------------------------------------------------------------------------------- trainer.js
-
 DATA = load("digits").flat()
 MIXED = torch.randperm(len(DATA.y_train), generator=torch.Generator().manual_seed(0))
 DATA = replace(DATA, x_train=DATA.x_train[MIXED], y_train=DATA.y_train[MIXED])

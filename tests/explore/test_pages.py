@@ -41,8 +41,6 @@ def state(tab: Any) -> dict[str, str]:
 
 
 # ---------------------------------------------------------------------------------- on the site
-
-
 def dead(site: Path) -> list[str]:
     """The links and pictures of all pages of a built site that lead nowhere inside it.
 
@@ -113,8 +111,6 @@ def test_the_first_hit_for_a_word_of_another_system_is_the_page_for_those_who_co
 
 
 # ----------------------------------------------------------------------------------- all pages
-
-
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_on_a_wide_screen_and_another_state_of_it_on_a_phone(
     open_page: Open, name: str
@@ -215,8 +211,6 @@ def test_those_who_do_not_see_can_use_it(open_page: Open, name: str) -> None:
 
 
 # -------------------------------------------------------------------------------- the one plot
-
-
 def test_the_two_lines_are_dragged(open_page: Open) -> None:
     tab = open_page("pareto")
     for grip, said, (across, down) in (
@@ -259,8 +253,6 @@ def test_marks_are_chosen_by_mouse_and_by_keys(open_page: Open) -> None:
 
 
 # ---------------------------------------------------------------------------------- the others
-
-
 def test_settings_of_leakage_are_chosen_in_the_picture(open_page: Open) -> None:
     tab = open_page("leakage")
     tab.locator("#plot").get_by_role("option", name=re.compile("^top-k 1%")).click()

@@ -44,8 +44,6 @@ def around(values: Iterable[float]) -> str:
 
 
 # ---------------------------------------------------------------------------------- the one plot
-
-
 def one_plot(data: str, words: str) -> list[Any]:
     results = pareto_report.parts_of(pareto_report.read_kept())[data, words]
     return [r for r in results if r.experiment.protocol.name != "nothing"]  # below the figure
@@ -94,12 +92,7 @@ def test_the_one_plot_shows_the_stored_runs(open_page: Open, data: str, words: s
         assert ledger[kind, way] == amount("nbytes", sent)
 
 
-# ------------------------------------------------------------------------------ language models
-
-
 # ------------------------------------------------------------------------------------ the others
-
-
 def test_silence_shows_the_stored_runs(open_page: Open) -> None:
     task = async_states.Task()
     rows = rows_of(task, async_states.settings(task), read(SILENCE))

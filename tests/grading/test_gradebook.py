@@ -33,8 +33,6 @@ def put(folder, *names):
 
 
 # ------------------------------------------------------------------------ names of files
-
-
 def test_everybody_is_found_under_a_name(tmp_path):
     put(tmp_path, "ben k.ipynb", "Kim.IPYNB", "lea.ipynb.txt", "Zoe\u0308.ipynb", "max.zip")
     put(tmp_path, ".DS_Store", "two/a.ipynb", "two/b.ipynb", "uli/x.IPYNB", "pia/notes.pdf")
@@ -189,8 +187,6 @@ def test_an_online_text_of_moodle_is_no_second_student(tmp_path):
 
 
 # ------------------------------------------------------------------------ what `grade` keeps
-
-
 @pytest.fixture
 def graded(tmp_path, monkeypatch):
     """`grade` of some files, without processes; ``each`` makes what comes of a student."""
@@ -304,8 +300,6 @@ def test_grades_are_no_submission_and_nothing_a_student_could_read(tmp_path, mon
 
 
 # ------------------------------------------------------------------------ tables of a person
-
-
 def sheet(tmp_path, name, text):
     (tmp_path / name).write_text(text, encoding="utf-8")
 
@@ -596,8 +590,6 @@ def test_rosters_that_are_not_clear(tmp_path):
 
 
 # ------------------------------------------------------------------------ pages
-
-
 def test_feedback_is_inert_and_says_nothing_that_is_for_the_instructor():
     evil = "<script>alert(1)</script>"
     notes = ["worth a look: network", f"missing cell: {evil}", "handed in as 'x'"]

@@ -199,8 +199,6 @@ def test_what_counts_as_the_same(expected, got, same):
 
 
 # ------------------------------------------------------------- the worker, without a real kernel
-
-
 class Pretended:
     """A fenced program that does what a test says, ten times per second of a clock that it sets."""
 
@@ -354,8 +352,6 @@ def test_all_that_a_kernel_can_send_is_bounded(pretend):
 
 
 # ------------------------------------------------------------------------- what the grader says
-
-
 @slow_and_fenced
 def test_a_kernel_that_does_not_start_is_nobodys_fault(master, tmp_path, monkeypatch):
     """No points are taken, and the next run grades it again."""

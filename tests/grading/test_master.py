@@ -44,8 +44,6 @@ def content(master, said):
 
 
 # ------------------------------------------------------------------------ points and prices
-
-
 @each_assignment
 def test_the_right_answer_has_all_points_and_none_has_none(number):
     master = master_of(number)
@@ -208,8 +206,6 @@ def test_a_helper_in_a_cell_of_their_own_costs_no_points(tmp_path):
 
 
 # ------------------------------------------------------------------------ masters and releases
-
-
 @each_assignment
 def test_release(number):
     """Nothing of the solutions is in it, and each student may have numbers of their own."""
@@ -437,8 +433,6 @@ def test_command_line(tmp_path, capsys, monkeypatch):
 
 
 # ------------------------------------------------------------------------ what a student hands in
-
-
 @pytest.mark.parametrize("odd", [None, 3, "x", [], [None, 1], {}, {"a": [1]}, True])
 @pytest.mark.parametrize("key", ["source", "metadata", "outputs", "cell_type", "id"])
 def test_an_odd_cell_costs_nobody_the_other_answers(key, odd):

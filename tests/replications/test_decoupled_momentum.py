@@ -73,8 +73,6 @@ def test_two_steps_by_hand():
 
 
 # ---- Dion ---------------------------------------------------------------------------------------
-
-
 def through_muon(model, batch_size):
     return Local(batch_size, optimizer=muon_for(model, lr=0.05, momentum=None), steps=1)
 

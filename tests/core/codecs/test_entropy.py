@@ -139,8 +139,6 @@ def test_plain_is_used_where_constriction_is_missing(monkeypatch):
 
 
 # ------------------------------------------------------------------------------------- the stage
-
-
 @pytest.mark.parametrize("coder", [Entropy()], ids=repr)
 class TestEntropy(CoderLaws):
     """All of them."""

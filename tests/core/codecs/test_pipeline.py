@@ -52,8 +52,6 @@ class TestCodecs(Conformance):
 
 
 # --------------------------------------------------------------------------------- what is sent
-
-
 def test_explain_shows_three_sizes():
     codec = Pipeline(TopK(0.1), Quantize(8), Entropy())
     rows = codec.explain({"w": normal(400, 400)})
@@ -94,7 +92,6 @@ def test_stages_that_say_so_leave_no_floats():
 
 
 # --------------------------------------------------------------------------- what was really sent
-
 MASKED = {"a": normal(12, 20), "b": normal(9).half(), "none": torch.zeros(0), "n": torch.tensor(4)}
 
 
@@ -170,8 +167,6 @@ def test_masks_need_an_undamaged_message():
 
 
 # ---------------------------------------------------------------- what comes from a hostile sender
-
-
 def test_hostile_dtypes_are_wire_errors():
     codec, tree = Pipeline(Quantize(8)), {"w": normal(6).half(), "n": torch.tensor([1, 2])}
     entries = unpack(codec.encode(tree))
@@ -208,7 +203,6 @@ def test_what_was_rounded_up_stays_finite_in_its_dtype(codec, dtype):
 
 
 # ------------------------------------------------------------------------ a codec of one's own
-
 PAGE = (Path(__file__).parents[3] / "docs" / "codecs.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 

@@ -65,8 +65,6 @@ def step_of(tensor, bits):
 
 
 # ------------------------------------------------------------------------ laws of every stage
-
-
 @pytest.mark.parametrize("stage", STAGES, ids=repr)
 def test_constant_tensors(stage):
     """Exact, but for floats too small for the value; QSGD is right on average only."""
@@ -107,8 +105,6 @@ def test_extremes_stay_finite_and_within_bounds(stage):
 
 
 # ------------------------------------------------------------------------ uniform quantization
-
-
 @pytest.mark.parametrize("bits", range(1, 17))
 @pytest.mark.parametrize("n", [2, 1000, 2 * CHUNK + 5])
 def test_fast_is_plain(bits, n):
@@ -242,8 +238,6 @@ def test_blocks_of_any_width_are_plain(width):
 
 
 # ------------------------------------------------------------------------------------- theory
-
-
 def mean_of_many(stage, x, num_draws=NUM_DRAWS):
     """The mean of many messages of one link."""
     return torch.stack([there_and_back(stage, x) for _ in range(num_draws)]).double().mean(0)
@@ -278,8 +272,6 @@ def test_random_rounding_is_unbiased(stage, x):
 
 
 # ------------------------------------------------------------------------------- hostile parts
-
-
 CODED = [stage for stage in STAGES if not isinstance(stage, (Half, BFloat16))]
 
 

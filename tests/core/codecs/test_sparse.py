@@ -25,7 +25,6 @@ def damaged(parts, **changes):
 
 
 # --------------------------------------------------------------------------- the largest, exactly
-
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 1e-45, -1e-45, 1e-39, 3e38, -3e38]
 SPECIAL = torch.tensor(SPECIAL).tolist()  # exact in float32, as older versions of Hypothesis want
 VECTORS = hnp.arrays(
@@ -98,8 +97,6 @@ def test_largest_of_long_vectors(name, x):
 
 
 # --------------------------------------------------------------------------- top-k, by hand
-
-
 def test_topk_by_hand():
     tree = {"a": torch.tensor([[1.0, -5.0], [0.5, 3.0]]), "b": torch.tensor([-4.0, 0.0])}
     parts = TopK(0.5).apply(tree)
@@ -124,8 +121,6 @@ def test_what_is_sparse_already_is_refused():
 
 
 # --------------------------------------------------------------------------- masked mean
-
-
 def test_masked_mean_complains():
     tree, mask = {"w": torch.ones(2)}, {"w": torch.ones(2)}
     with pytest.raises(ValueError, match=r"'w' is torch.float32"):
@@ -137,8 +132,6 @@ def test_masked_mean_complains():
 
 
 # --------------------------------------------------------------------------- damaged messages
-
-
 def layout_of(*shapes):
     header = b"".join(
         bytes([1, 97 + i, len(shape) << 4])

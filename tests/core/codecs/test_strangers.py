@@ -173,8 +173,6 @@ def test_thousands_of_dimensions_are_refused_before_they_are_multiplied():
 
 
 # ------------------------------------------------------------------------------ NaN and infinity
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize(
     "stage",

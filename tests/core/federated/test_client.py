@@ -128,8 +128,6 @@ def assert_equal(update, reference, tolerance=0.0):
 
 
 # ------------------------------------------------------------------ one client is ordinary training
-
-
 @pytest.mark.parametrize("prox", [0.0, 0.7])
 @pytest.mark.parametrize("name", sorted(set(NETS) - {"Dropout"}))
 def test_one_client_is_ordinary_training_over_batches(name, prox):
@@ -157,7 +155,6 @@ def test_one_client_is_ordinary_training_over_batches(name, prox):
 
 
 # ------------------------------------------------------------------ at once = one after the other
-
 SIZES = [9, 30, 2, 9, 17, 4, 12, 21, 1]
 
 
@@ -278,8 +275,6 @@ def test_samples_of_another_kind_are_for_the_loop():
 
 
 # ------------------------------------------------------------------------- nothing else is touched
-
-
 def snapshot(module):
     return (
         {name: tensor.clone() for name, tensor in module.state_dict().items()},
@@ -345,8 +340,6 @@ def test_the_seed_decides_batches_and_masks_and_nothing_else_does():
 
 
 # ------------------------------------------------------------------------------- what goes wrong
-
-
 def test_a_last_step_into_infinity_is_an_error():
     """The loss before the only step is finite, its gradient at 0 is not."""
     module, start = nn.Linear(1, 1, bias=False), {"weight": torch.zeros(1, 1)}
@@ -400,8 +393,6 @@ def test_lists_must_agree():
 
 
 # ---------------------------------------------------------- schedules, clipping, what is sent
-
-
 def test_a_schedule_counts_steps_over_rounds_and_survives_saving():
     """Against torch's own LambdaLR over one long round."""
     module, (x, y) = net("MLP"), samples(12)

@@ -75,8 +75,6 @@ def close(one, two, atol):
 
 
 # ---- What it equals -----------------------------------------------------------------------------
-
-
 @pytest.mark.later
 def test_full_precision_is_the_algorithm_without_a_channel():
     """Algorithm 1 in ten lines, bit by bit; and codecs that lose nothing change nothing."""
@@ -100,8 +98,6 @@ def test_full_precision_is_the_algorithm_without_a_channel():
 
 
 # ---- Who is drawn -------------------------------------------------------------------------------
-
-
 def cohorts(channel):
     steps = range(1, channel.step + 1)
     sent = [t for t in channel.transfers if t.kind == "model"]
@@ -117,8 +113,6 @@ def test_no_global_random_number_is_drawn():
 
 
 # ---- Stragglers, by hand ------------------------------------------------------------------------
-
-
 TENS = {"a": number(1), "b": number(10), "c": number(100)}
 SLOW = Scripted({"a": [1.0], "b": [2.0], "c": [5.0]})  # c is asked in rounds 0 and 3
 
@@ -201,8 +195,6 @@ def test_a_round_that_would_never_end_is_an_error():
 
 
 # ---- Failures -----------------------------------------------------------------------------------
-
-
 def poisoned(dtype=torch.float32):
     clients = people(dtype=dtype)
     x, y = clients["client2"]
@@ -358,8 +350,6 @@ def test_mistakes_are_named(settings, complaint):
 
 
 # ---- The server's model -------------------------------------------------------------------------
-
-
 def test_an_optimizer_of_another_model_or_of_half_of_it_is_refused():
     model = net()
     half = torch.optim.SGD([*model.parameters()][:2], lr=1.0)
@@ -386,8 +376,6 @@ def test_a_server_that_leaps_to_infinity_says_so():
 
 
 # ---- Going on later -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_a_tied_matrix_moves_and_travels_once_and_a_frozen_one_never(decay):
     """Also with an optimizer at the server, under weight decay."""

@@ -129,7 +129,6 @@ def test_values_are_checked_when_they_are_made(make, kind, message):
 
 
 # ---- The local optimizer ------------------------------------------------------------------------
-
 MOMENTUM = partial(torch.optim.SGD, lr=0.1, momentum=0.9)
 
 

@@ -16,8 +16,6 @@ CODECS = ("bits_down", "bits_up", "top_k", "error_feedback")
 
 
 # ------------------------------------------------------------------ what acts when
-
-
 @pytest.mark.later
 def test_codecs_act_on_the_next_round_and_on_their_direction_alone() -> None:
     lab = small()
@@ -66,8 +64,6 @@ def test_codecs() -> None:
 
 
 # ------------------------------------------------------------------ which settings are shown
-
-
 @pytest.mark.later
 def test_only_what_is_shown_can_be_set_and_the_rest_stays() -> None:
     lab = small(2, show=("alpha", "cohort_size"), bits_up=4)

@@ -12,9 +12,8 @@ from fltoolkit_course.labs import ThresholdLab
 from fltoolkit_course.labs.lab import Move
 from fltoolkit_course.quiz import quiz
 
+
 # ------------------------------------------------------------------ moves and scripts
-
-
 @pytest.mark.later
 def test_the_script_is_the_file_of_the_training_and_the_moves_at_their_steps(
     tmp_path: Path,
@@ -110,8 +109,6 @@ def test_wrong_settings_say_what_is_right() -> None:
 
 
 # ------------------------------------------------------------------ runs
-
-
 def test_stop_then_start_is_a_new_run() -> None:
     lab, heard = small(1000), []
     lab.listen(lambda: heard.append(lab.current and lab.current.number))

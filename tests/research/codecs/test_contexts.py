@@ -224,8 +224,6 @@ def test_blas_has_one_thread_inside_and_as_many_as_before_outside(monkeypatch):
 
 
 # ------------------------------------------------------------------------------------- lanes
-
-
 def call(count, num_values, skew, seed=0):
     """Numbers, and about the distribution that they are from."""
     rng = np.random.default_rng(seed)

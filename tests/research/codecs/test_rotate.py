@@ -53,8 +53,6 @@ def error(stage, tensor, num_messages=3):
 
 
 # ------------------------------------------------------------------------- the Hadamard transform
-
-
 @pytest.mark.parametrize("n", [2**k for k in range(14)])
 def test_fast_is_plain(n):
     x = normal(n)
@@ -67,8 +65,6 @@ def test_fast_is_plain(n):
 
 
 # ----------------------------------------------------------------------------------- the rotation
-
-
 @pytest.mark.parametrize("n", [*SIZES, 4096, 5000, CHUNK + 1])
 def test_the_way_back_and_the_norm(n):
     x = normal(n)
@@ -132,8 +128,6 @@ def test_what_is_far_from_one_comes_back():
 
 
 # ----------------------------------------------------------------------------------------- seeds
-
-
 def test_the_receiver_needs_bytes_and_configuration_only():
     """Its own seed and history do not matter: the message's seed does."""
     sender = Rotate(seed=5)
@@ -156,8 +150,6 @@ def test_the_signs_stay_what_they_are():
 
 
 # --------------------------------------------------------------------- before a plain quantizer
-
-
 def moments(stage, x, num_messages):
     """The mean of what many messages bring, its distance from x, and what of that is chance."""
     codec = Pipeline(*copy.deepcopy(stage))
@@ -168,8 +160,6 @@ def moments(stage, x, num_messages):
 
 
 # --------------------------------------------------------------------------------- DRIVE and EDEN
-
-
 def distortion(levels):
     """E (z - c)^2 of z from N(0, 1) and the nearest level c, by adding up over a fine grid."""
     z = np.linspace(-9, 9, 600_001)
@@ -242,8 +232,6 @@ def test_nearly_unbiased_for_large_tensors_even_sparse_ones(stage):
 
 
 # ------------------------------------------------------------------------------------ what is wrong
-
-
 def test_once_is_enough():
     with pytest.raises(ValueError, match="rotated already: one such stage is enough"):
         Pipeline(Rotate(), DRIVE()).encode({"w": normal(5)})

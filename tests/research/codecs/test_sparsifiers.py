@@ -30,8 +30,6 @@ def test_largest_in_rows_equals_the_plain_version(rows, k):
 
 
 # --------------------------------------------------------------------------- random-k
-
-
 def test_random_places_do_not_change():
     """Golden: a receiver with another version must draw what the sender drew."""
     assert random_places(0, 1000, 5).tolist() == [101, 234, 396, 397, 568]
@@ -69,8 +67,6 @@ def test_random_k_is_unbiased():
 
 
 # --------------------------------------------------------------------------- randomized top-k
-
-
 def test_rand_topk_draws_as_the_paper_says():
     """Against the paper's loop: k times, with probability alpha from outside the top k."""
     h = torch.arange(6.0, 0, -1).expand(20_000, 6).contiguous()
@@ -108,8 +104,6 @@ def test_rand_topk_is_plain_in_evaluation():
 
 
 # --------------------------------------------------------------------------------- STC
-
-
 @pytest.mark.parametrize("x", [[0.0, 0, 0, 0], [0.0, -2, 0, 0], [0.0, -2, 2, 2]])
 def test_stc_keeps_zeros_zero(x):
     x = torch.tensor(x)

@@ -69,8 +69,6 @@ def test_a_warm_start_goes_on_with_the_optimizers_of_ddp():
 
 
 # ---- errors -------------------------------------------------------------------------------------
-
-
 def test_what_does_not_fit_is_refused():
     model = network()
     for words, protocol, how in (

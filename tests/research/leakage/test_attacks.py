@@ -31,8 +31,6 @@ MEASURES = [distance_correlation, corrected_distance_correlation, batch_distance
 
 
 # ------------------------------------------------------------------------- distance correlation
-
-
 @pytest.mark.parametrize("measure", MEASURES)
 def test_a_linear_relation_gives_one_and_moves_change_nothing(measure):
     x = normal(50, 3)
@@ -60,8 +58,6 @@ def test_nan_is_refused(measure, value):
 
 
 # ------------------------------------------------------------------------------------ listening
-
-
 CODECS = {"activations": Pipeline(Quantize(4), ContextEntropy()), "gradients": Pipeline(TopK(0.2))}
 
 
@@ -113,8 +109,6 @@ def test_overheard_is_what_crossed():
 
 
 # --------------------------------------------------------------------------------- the inversion
-
-
 def test_an_open_link_explains_nearly_everything():
     explained, decoder, guess = attacked()
     assert explained > 0.999
@@ -171,8 +165,6 @@ def test_inputs_that_never_vary_end_at_their_mean():
 
 
 # ---------------------------------------------------------------------------------------- labels
-
-
 def test_auc_by_counting_pairs():
     scores, positive = normal(60).round(decimals=1), normal(60, seed=1) > 0.5
     pairs = [(p > n) + (p == n) / 2 for p in scores[positive] for n in scores[~positive]]
@@ -203,8 +195,6 @@ def test_directions():
 
 
 # -------------------------------------------------------------------------------------- defences
-
-
 def test_weight_zero_is_vanilla_and_costs_no_byte():
     records, weights = trained(two_parties(), vanilla := Channel())
     same, same_weights = trained(two_parties(NoPeek, weight=0.0), Channel())

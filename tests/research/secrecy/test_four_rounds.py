@@ -38,8 +38,6 @@ def vectors(bits, n=40, names=NAMES, seed=0):
 
 
 # --------------------------------------------------------------------------------- shares, keys
-
-
 def test_each_set_of_threshold_shares_opens_the_secret_and_no_smaller_one_does():
     secret = bytes(range(32))
     shares = into_shares(secret, range(5), 3, random_source(0))
@@ -111,8 +109,6 @@ def test_packed_numbers_come_back(bits):
 
 
 # ------------------------------------------------------------------------------- the sum is exact
-
-
 @pytest.mark.parametrize("bits", [4, 8, 9, 16, 31, 40])
 def test_the_sum_is_exact(bits):
     own = vectors(bits)
@@ -198,8 +194,6 @@ def test_settings_out_of_range(changed, text):
 
 
 # ----------------------------------------------------------- what the server can and cannot see
-
-
 def masked_vectors(own, bits, seed):
     listener = Listener(kinds=ROUNDS)
     names = list(own)
@@ -396,8 +390,6 @@ def test_vectors_that_are_no_numbers_of_the_sum_are_refused(wrong, words):
 
 
 # ------------------------------------------------------------------------------------ in training
-
-
 CLIENTS = workers(6, each=12)
 LOCAL = Local(batch_size=4, lr=0.1, steps=2)
 DROPOUTS = RandomDropouts(0.34, seed=5)
