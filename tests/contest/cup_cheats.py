@@ -40,7 +40,7 @@ FOUND = {*vars(ME)} != given or len(ME.x) != len(ME.y)
 """,
 }
 INSIDE_ONLY = {  # what no process has, also outside
-    *("the seed of the draw", "other samples in the seat", "pretrained models in packages"),
+    *("the seed of the draw", "other samples in the seat", "pretrained models in packages")
 }
 PROBING = """
 import json

@@ -15,8 +15,7 @@ SAVED = 17 * 24 / (2 * 640 * 4 * DIGITS + 23 * 24)
 
 CASES = {
     "length of the float16 message": Case(
-        right=[81_932],
-        wrong=[81_920, 81_926, 81_931, 163_852, "81,931"],
+        right=[81_932], wrong=[81_920, 81_926, 81_931, 163_852, "81,931"]
     ),
     "bytes of one epoch with cut=2": Case(
         facts={"num_samples": DIGITS, "batch_size": 64},
@@ -30,9 +29,7 @@ CASES = {
         ],
     ),
     "fraction saved": Case(
-        facts={"num_samples": DIGITS},
-        right=[SAVED],
-        wrong=[0.75, 75, 0.0055, 0.0038],
+        facts={"num_samples": DIGITS}, right=[SAVED], wrong=[0.75, 75, 0.0055, 0.0038]
     ),
 }
 

@@ -17,10 +17,7 @@ UP = (U < X - FLOOR).float()
 CASES = {
     "stochastic levels": Case(
         facts={"x": X, "u": U},
-        right=[
-            (X + U).floor().clamp(0, 255).byte(),
-            FLOOR + UP,
-        ],
+        right=[(X + U).floor().clamp(0, 255).byte(), FLOOR + UP],
         wrong=[
             X.round().byte(),
             FLOOR.byte(),

@@ -100,9 +100,7 @@ MISTAKES = {  # and the words that the reader gets
 CASES = {
     "all laws hold": Case(right=[Right, ByMask], wrong=[*MISTAKES, Right(k=1), "Mine", []]),
     "bits a place": Case(
-        facts={"p": 0.01},
-        right=[GOLOMB],
-        wrong=[6, GOLOMB - 6, 8.07, 8, 32, NAN],
+        facts={"p": 0.01}, right=[GOLOMB], wrong=[6, GOLOMB - 6, 8.07, 8, 32, NAN]
     ),
     "what is owed": Case(
         right=[[0, 3, 0], (0, 3, 0), torch.tensor([0.0, 3.0, 0.0]), [0.0, 3.0, 0.0]],

@@ -17,14 +17,10 @@ SWEEP = [FOUND[0], with_value(FOUND[1], 0.93), with_value(FOUND[2], 0.95)]
 
 CASES = {
     "cheapest with 93 %": Case(
-        facts={"found": SWEEP},
-        right=["dear"],
-        wrong=["cheap", "worse", "expensive", 2, 0.93],
+        facts={"found": SWEEP}, right=["dear"], wrong=["cheap", "worse", "expensive", 2, 0.93]
     ),
     "seconds": Case(
-        facts={"record": RECORD},
-        right=[80],
-        wrong=[60, 20.0, 60 + 400 * 50, 80 / 60, NAN],
+        facts={"record": RECORD}, right=[80], wrong=[60, 20.0, 60 + 400 * 50, 80 / 60, NAN]
     ),
 }
 

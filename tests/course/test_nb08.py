@@ -22,15 +22,10 @@ def attack(codec: Any, weight: float) -> SimpleNamespace:
 
 
 CASES = {
-    "explained variance": Case(
-        right=[62.5],
-        wrong=[37.5, 50, 0.625, 100 * (1 - 0.8 / 0.3), NAN],
-    ),
+    "explained variance": Case(right=[62.5], wrong=[37.5, 50, 0.625, 100 * (1 - 0.8 / 0.3), NAN]),
     "AUC": Case(right=[5 / 6], wrong=[5, 2 / 3, 1, 1 / 6, 0.6, 83.3]),
     "explained variance at cut 2": Case(
-        facts={"at_2": 0.978, "at_4": 0.961},
-        right=[97.8],
-        wrong=[96.1, 0.978, 20, NAN],
+        facts={"at_2": 0.978, "at_4": 0.961}, right=[97.8], wrong=[96.1, 0.978, 20, NAN]
     ),
     "spent wisely": Case(
         facts={"attack": attack},

@@ -8,8 +8,5 @@ CASES = {
         right=[28],
         wrong=[19_546, 19_546 / 690, 19_546 / 2, NAN],
     ),
-    "seconds of waiting": Case(
-        right=[13.8],
-        wrong=[6.9, 0.138, 13_800, 0.92, NAN],
-    ),
+    "seconds of waiting": Case(right=[13.8], wrong=[6.9, 0.138, 13_800, 0.92, NAN]),
 }

@@ -25,13 +25,7 @@ from fltoolkit.federated import (
 )
 from fltoolkit_engines.torch_distributed import DistributedChannel
 from fltoolkit_research.codecs import EDEN
-from fltoolkit_research.federated import (
-    AllGather,
-    Ring,
-    ThroughServer,
-    ddp,
-    diloco,
-)
+from fltoolkit_research.federated import AllGather, Ring, ThroughServer, ddp, diloco
 from fltoolkit_research.secrecy import Grid, PlainSum, SecureSum, SharedRotation
 
 SERVED = {"server": 0, "w0": 1, "w1": 2, "w2": 2}

@@ -372,10 +372,7 @@ def test_points_by_hand_survive_a_full_disk_and_are_not_written_without_need(tmp
 def test_a_person_may_change_points_and_the_student_reads_why(tmp_path):
     def graded(lines):
         sheet(tmp_path, "changed.csv", f"student,task,points,reason\n{lines}\n")
-        results = [
-            Grade("ana", {STEP: 0.0, "a1-epoch-bill-check": 3.0}),
-            Grade("ben", {STEP: 1.0}),
-        ]
+        results = [Grade("ana", {STEP: 0.0, "a1-epoch-bill-check": 3.0}), Grade("ben", {STEP: 1.0})]
         return results, gradebook.write(master_of(1), results, tmp_path)
 
     said = 'ana,a1-step-weights,"2,5",too strict\nana,late,-2,two days late\nben,late,5,lost'
@@ -596,10 +593,7 @@ def test_feedback_is_inert_and_says_nothing_that_is_for_the_instructor():
     # a note on a hidden check is a bit that the student's code can choose
     kinds = ("flood of output, dropped", "the time was up", "MemoryError", "SystemExit")
     notes += [f"in a hidden check: {kind}: {STEP}" for kind in kinds]
-    told = {
-        "answers": {"a1-split-step": evil},
-        "output": {"a1-split-step": evil, STEP: evil},
-    }
+    told = {"answers": {"a1-split-step": evil}, "output": {"a1-split-step": evil, STEP: evil}}
     status = "the kernel ended (code 77)"
     page = gradebook.feedback(master_of(1), Grade("ana", {STEP: 0.0}, status, notes, **told))
     for word in ("missing cell", "the kernel ended", "tell your instructor", "not marked yet"):

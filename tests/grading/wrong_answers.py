@@ -45,7 +45,7 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
         "uphill": ("p -= lr", "p += lr"),
     },
     ("a1-split-step", "a1-step-messages"): {
-        "down is forgotten": ("up.detach(), down", "up.detach(), up.detach()"),
+        "down is forgotten": ("up.detach(), down", "up.detach(), up.detach()")
     },
     ("a1-epoch-bill", "a1-epoch-bill-check"): {
         "no headers": "def epoch_bill(n, batch, cut):\n    return 4 * n * cut, 4 * n * cut",
@@ -58,9 +58,7 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
             "    return one, one"
         ),
     },
-    ("a1-affordable-steps", "a1-affordable-check"): {
-        "one direction": ('in "hg"', 'in "h"'),
-    },
+    ("a1-affordable-steps", "a1-affordable-check"): {"one direction": ('in "hg"', 'in "h"')},
     # -------------------------------------------------------------------------------- 2
     ("a2-gate", "a2-gate-check a2-gate-odd"): {
         "reference moves always": (
@@ -82,9 +80,7 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
         "one memory for all caches": ("def __init__(self):\n        self.rows = {}", "rows = {}"),
     },
     # -------------------------------------------------------------------------------- 3
-    ("a3-mean", "a3-mean-check"): {
-        "plain mean": ("n / total * u[k]", "u[k] / len(sizes)"),
-    },
+    ("a3-mean", "a3-mean-check"): {"plain mean": ("n / total * u[k]", "u[k] / len(sizes)")},
     ("a3-local", "a3-local-check"): {
         "a mean over samples alone": ("** 2).mean()", "** 2).sum(1).mean()"),
         "one step": ("range(steps)", "range(1)"),
@@ -113,9 +109,7 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
         "rounds down": (".round()", ".floor()"),
         "256 steps": ("(high - low) / 255", "(high - low) / 256"),
     },
-    ("a4-encode", "a4-encode-check a4-encode-odd"): {
-        "range as float64": ('"<ff"', '"<dd"'),
-    },
+    ("a4-encode", "a4-encode-check a4-encode-odd"): {"range as float64": ('"<ff"', '"<dd"')},
     ("a4-encode", "a4-encode-odd"): {
         "NaN travels": ("not torch.isfinite(x).all()", "False"),
         "constant divided by zero": (
@@ -123,14 +117,12 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
             "(high - low) / 255",
         ),
     },
-    ("a4-decode", "a4-decode-check"): {
-        "flat": (".reshape(shape)", ""),
-    },
+    ("a4-decode", "a4-decode-check"): {"flat": (".reshape(shape)", "")},
     ("a4-encode-randomly", "a4-encode-randomly-check"): {
-        "nearest again": ("+ u).floor()", ").round()"),
+        "nearest again": ("+ u).floor()", ").round()")
     },
     ("a4-cousin", "a4-cousin-check"): {
-        "true 8 bits": ("8 + 4 * -(-count * bits // 28)", "8 + -(-count * bits // 8)"),
+        "true 8 bits": ("8 + 4 * -(-count * bits // 28)", "8 + -(-count * bits // 8)")
     },
     # -------------------------------------------------------------------------------- 5
     ("a5-top-k", "a5-top-k-check a5-top-k-odd"): {
@@ -141,7 +133,7 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
         "a threshold": (
             "def top_k(x, k):\n    least = x.abs().flatten().topk(k).values[-1]\n"
             "    return x * (x.abs() >= least)"
-        ),
+        )
     },
     ("a5-memory", "a5-memory-check"): {
         "shared residual": ("self.owed[client] =", "client = 0; self.owed[client] ="),
@@ -187,7 +179,7 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
         "a whole byte each": (
             "-(-num_values * bits_of_sum(num_clients, bits) // 8)",
             "num_values * -(-bits_of_sum(num_clients, bits) // 8)",
-        ),
+        )
     },
     ("a6-total", "a6-total-check"): {
         "masks stay": ("masks.keys() & sent.keys()", "set()"),
@@ -210,7 +202,7 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
         ),
     },
     ("a7-windows", "a7-windows-end"): {
-        "one window too many": ("(len(ids) - 1) // context", "len(ids) // context"),
+        "one window too many": ("(len(ids) - 1) // context", "len(ids) // context")
     },
     ("a7-nats", "a7-nats-check"): {
         "bits": (".mean().item()", ".mean().item() / 0.6931471805599453"),
@@ -252,7 +244,7 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
         ),
     },
     ("a8-unpack", "a8-unpack-check"): {
-        "the bytes": ("def unpack(message, count, bits):\n    return torch.tensor(list(message))"),
+        "the bytes": ("def unpack(message, count, bits):\n    return torch.tensor(list(message))")
     },
     ("a8-data-nbytes", "a8-data-nbytes-check"): {
         "no labels": ("images + labels", "images"),
@@ -265,7 +257,7 @@ _MISTAKES: dict[tuple[str, str], dict[str, str | Change]] = {
         "the first that is too much": (
             "nbytes_of_data // round_nbytes",
             "nbytes_of_data // round_nbytes + 1",
-        ),
+        )
     },
 }
 
@@ -276,9 +268,7 @@ WRONG = [
 ]
 
 _IN_ANOTHER_TYPE = {
-    ("a1-split-step", "split_step"): [
-        "[r[0], r[1].tolist(), r[2].double().numpy()]",
-    ],
+    ("a1-split-step", "split_step"): ["[r[0], r[1].tolist(), r[2].double().numpy()]"],
     ("a1-epoch-bill", "epoch_bill"): ["[*map(torch.tensor, r)]"],
     ("a3-mean", "weighted_mean"): [
         "{k: v.numpy() if k == 'w' else v.tolist() for k, v in r.items()}",
@@ -288,10 +278,7 @@ _IN_ANOTHER_TYPE = {
         "{k: v.numpy() if k == 'w' else v.tolist() for k, v in r.items()}",
         "{k: v.double() for k, v in reversed(r.items())}",
     ],
-    ("a3-arrivals", "arrivals"): [
-        "(tuple(r[0]), tuple(r[1]), r[2])",
-        "[*r]",
-    ],
+    ("a3-arrivals", "arrivals"): ["(tuple(r[0]), tuple(r[1]), r[2])", "[*r]"],
     ("a3-shares", "shares"): ["tuple(r)", "torch.tensor(r)"],
     ("a4-encode", "encode"): ["bytearray(r)", "list(r)"],
     ("a4-decode", "decode"): ["r.double()", "r.tolist()"],

@@ -8,15 +8,7 @@ import torch
 
 from fltoolkit.channel import Channel
 from fltoolkit.codecs import Codec, ErrorFeedback, Pipeline, Quantize, TopK
-from fltoolkit.codecs.stage import (
-    Indices,
-    Parts,
-    Stage,
-    Symbols,
-    floats,
-    side,
-    weighed,
-)
+from fltoolkit.codecs.stage import Indices, Parts, Stage, Symbols, floats, side, weighed
 from fltoolkit.testing import Conformance
 from fltoolkit.wire import pack, unpack
 from fltoolkit_research.codecs import QSGD

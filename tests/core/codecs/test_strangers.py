@@ -15,16 +15,7 @@ from fltoolkit.codecs.coders import CODED
 from fltoolkit.codecs.stage import Symbols, side
 from fltoolkit.testing import normal
 from fltoolkit.wire import FREE_VALUES, WireError, most_values, pack, unpack, varint, write_layout
-from fltoolkit_research.codecs import (
-    EDEN,
-    QSGD,
-    STC,
-    BFloat16,
-    LloydMax,
-    RandomK,
-    Rotate,
-    Sign,
-)
+from fltoolkit_research.codecs import EDEN, QSGD, STC, BFloat16, LloydMax, RandomK, Rotate, Sign
 from fltoolkit_research.codecs.contexts import SMALL, read_grids
 
 HUGE = 1 << 27  # values: half a gigabyte
