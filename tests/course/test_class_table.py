@@ -1,11 +1,14 @@
-"""One table of the progress files that a class has handed in."""
+"""Progress that a class has handed in, the patients of notebook 02b, and stored models."""
 
 import csv
 
+import numpy as np
 import pytest
 
 from fltoolkit_course import class_table
 from fltoolkit_course.done import FILE, Done, Guess, remember
+from fltoolkit_course.patients import patients
+from fltoolkit_course.stored import stored_model
 from fltoolkit_course.syllabus import NOTEBOOKS
 
 
@@ -50,3 +53,26 @@ def test_a_folder_without_files_is_said(tmp_path, capsys):
     with pytest.raises(SystemExit):
         class_table.main([str(tmp_path)])
     assert "each student hands in course_progress.json" in capsys.readouterr().err
+
+
+def test_each_column_has_one_owner():
+    people = patients()
+    owned = [column for columns in people.columns.values() for column in columns]
+    assert sorted(owned) == [*range(30)] == [*range(people.x.shape[1])]
+    assert len(people.x) == len(people.y) == 569
+    assert int(people.y.sum()) == 212
+
+
+def test_they_are_those_of_scikit_learn():
+    datasets = pytest.importorskip("sklearn.datasets", reason="needs pip install scikit-learn")
+    copy, source = patients(), datasets.load_breast_cancer()
+    assert copy.names == source.feature_names.tolist()
+    assert np.array_equal(copy.x.numpy(), source.data.astype(np.float32))
+    assert np.array_equal(copy.y.numpy(), 1 - source.target)
+
+
+def test_a_worker_alone_sent_nothing_and_learned_less() -> None:
+    alone, together = stored_model("Muon, alone"), stored_model("Muon, every step, float32")
+    assert alone.nbytes == alone.times_text == 0
+    assert together.nats < alone.nats - 0.2
+    assert together.times_text > 100
