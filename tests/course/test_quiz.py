@@ -14,7 +14,9 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 
 def letters(right: str, *wrong: str) -> Case:
-    return Case(right=[right, right.upper(), f"({right})", f" {right})"], wrong=[*wrong, "d", 1])
+    forms = ("{}", "({})", " {}) ", "{}.", "Answer {}", "'{}'")
+    spelled = [form.format(right) for form in forms]
+    return Case(right=[*spelled, right.upper(), [right]], wrong=[*wrong, "d", 1])
 
 
 PARTS = {  # by the number of the notebook

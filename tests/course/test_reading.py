@@ -9,7 +9,7 @@ import torch
 from course.answers import Printed
 
 from fltoolkit_course import check
-from fltoolkit_course._reading import letter, without_marks
+from fltoolkit_course._reading import letter
 from fltoolkit_course.done import Guess
 from fltoolkit_course.guesses import Predict
 
@@ -94,16 +94,7 @@ def test_a_unit_is_written_once() -> None:
     assert kept["Huge?"].guessed == "inf MB"
 
 
-@pytest.mark.parametrize("typed", ["b", "B", "(b)", " b) ", "b.", "Answer b", "'b'", ["b"]])
-def test_letters(typed: Any) -> None:
-    assert letter(typed, "abc") == "b"
-
-
 @pytest.mark.parametrize("typed", ["d", "", "ab", "b or c", "a later cut", 2, None])
 def test_what_is_no_letter(typed: Any) -> None:
     with pytest.raises(ValueError, match="Write one letter of a, b, c"):
         letter(typed, "abc")
-
-
-def test_an_article_alone_is_kept() -> None:
-    assert without_marks("a") == "a"
