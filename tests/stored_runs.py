@@ -209,10 +209,6 @@ def pair() -> list[Party]:
     return chain(("alice", 0, 4), ("bob", 4, 6))
 
 
-def alices(count: int = 3) -> list[Party]:
-    return [party(name, network()[:4]) for name in islice(SIZES, count)]
-
-
 def batches(size: int = 30, num: int = 120) -> Batches:
     return Batches(X[:num], Y[:num], size, seed=3)
 
@@ -223,10 +219,6 @@ def shares() -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
         name: (X[end - size : end], Y[end - size : end])
         for (name, size), end in zip(SIZES.items(), ends, strict=True)
     }
-
-
-def shared_batches(count: int = 3) -> list[Batches]:
-    return [Batches(x, y, 20, seed=k) for k, (x, y) in enumerate(islice(shares().values(), count))]
 
 
 def finished(records: Iterator[Any], channel: Channel, parties: Sequence[Party]) -> Run:
@@ -305,8 +297,10 @@ def vertical() -> Run:
 
 def of_clients(train: Any, codecs: dict[str, Codec], num_rounds: int, **how: Any) -> Run:
     """Three clients and a label party."""
-    clients, bob, channel = alices(), pair()[1], Channel(codecs)
-    records = train(clients, bob, shared_batches(), channel, num_rounds=num_rounds, **how)
+    bob, channel, of = pair()[1], Channel(codecs), dict(islice(shares().items(), 3))
+    clients = [party(name, network()[:4]) for name in of]
+    data = [Batches(x, y, 20, seed=k) for k, (x, y) in enumerate(of.values())]
+    records = train(clients, bob, data, channel, num_rounds=num_rounds, **how)
     return finished(records, channel, [*clients, bob])
 
 

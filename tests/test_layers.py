@@ -149,39 +149,25 @@ def test_algorithms_never_import_data_or_plots():
             assert not {".".join(module.split(".")[:2]) for module in found} & above, name
 
 
-def listed(docstring: str | None) -> list[str]:
-    """The names at the beginning of the indented lines, in order."""
-    return re.findall(r"^    (\w+) +\S", docstring or "", re.MULTILINE)
-
-
 @pytest.mark.parametrize("room", ROOMS)
 def test_the_reading_order_names_every_file_and_room_once(room):
     docstring = ast.get_docstring(ast.parse(FILES[room].read_text(encoding="utf-8"))) or ""
     inside = {name.rpartition(".")[2] for name in FILES if name.rpartition(".")[0] == room}
     public = {name for name in inside if not name.startswith("_")}
-    assert sorted(name for name in listed(docstring) if name in inside) == sorted(public)
+    assert sorted(
+        name for name in re.findall(r"^    (\w+) +\S", docstring, re.M) if name in inside
+    ) == sorted(public)
     assert not [name for name in inside if name not in docstring]
-
-
-def modules_after(*steps: str) -> list[str]:
-    """Which modules are there after each of these steps of one process, as words."""
-    look = "; import sys; print(*sys.modules)"
-    code = "\n".join(step + look for step in steps)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()
 
 
 @pytest.mark.later
 def test_import_is_light_and_waits_for_the_first_use_of_a_name():
     """Light also with all names of the door, and with digits: scikit-learn takes two seconds."""
-    at_first, with_pack, with_all = (
-        {*found.split()}
-        for found in modules_after(
-            "import fltoolkit; fltoolkit.__version__",
-            "from fltoolkit import pack",
-            "from fltoolkit import *; Channel(); load('digits')",
-        )
-    )
+    steps = ("import fltoolkit; fltoolkit.__version__", "from fltoolkit import pack")
+    steps += ("from fltoolkit import *; Channel(); load('digits')",)
+    code = "\n".join(f"{step}; import sys; print(*sys.modules)" for step in steps)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    at_first, with_pack, with_all = ({*line.split()} for line in done.stdout.splitlines())
     files = {"fltoolkit.wire", "fltoolkit.channel", "fltoolkit.federated.rounds"}
     assert at_first & files == set()
     assert with_pack & files == {"fltoolkit.wire"}

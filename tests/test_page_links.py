@@ -26,15 +26,6 @@ def test_the_files_are_found_without_git_history(monkeypatch):
     assert pages.files_of_the_repository() == with_git
 
 
-def prose(path: Path) -> str:
-    """A page as Markdown, without its blocks of code."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".ipynb":
-        cells = [c for c in json.loads(text)["cells"] if c["cell_type"] == "markdown"]
-        text = "\n\n".join("".join(cell["source"]) for cell in cells)
-    return re.sub(r"`[^`\n]+`", "", FENCED.sub("", text))
-
-
 def headings(path: Path) -> set[str]:
     """The anchors that GitHub and the website give to a page's headings."""
     text = FENCED.sub("", path.read_text(encoding="utf-8"))
@@ -45,8 +36,11 @@ def headings(path: Path) -> set[str]:
 
 def broken(path: Path) -> list[str]:
     """The links of a page that lead nowhere, of those that stay inside the repository."""
-    found = []
-    for link in LINK.findall(prose(path)):
+    found, text = [], path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        cells = [c for c in json.loads(text)["cells"] if c["cell_type"] == "markdown"]
+        text = "\n\n".join("".join(cell["source"]) for cell in cells)
+    for link in LINK.findall(re.sub(r"`[^`\n]+`", "", FENCED.sub("", text))):
         name, _, anchor = link.partition("#")
         if re.match(r"\w+:", link) or (link == "x" and path.suffix == ".ipynb"):
             continue

@@ -123,12 +123,6 @@ def test_a_mean_that_would_spoil_them_is_refused(mean):
         )
 
 
-def sparse_net():
-    with seeded(0):
-        embedding = nn.Embedding(5, 2, sparse=True)
-        return nn.Sequential(embedding, nn.Flatten(), nn.Linear(6, 2), nn.LogSoftmax(dim=1))
-
-
 @pytest.mark.parametrize(
     ("run", "how"),
     [
@@ -142,7 +136,9 @@ def test_sparse_gradients_train_as_dense_ones_do(run, how):
     ids, y = torch.arange(24).reshape(8, 3) % 5, torch.arange(8) % 2
     ends = []
     for sparse in (True, False):
-        model = sparse_net()
+        with seeded(0):
+            layers = nn.Embedding(5, 2, sparse=True), nn.Flatten(), nn.Linear(6, 2)
+            model = nn.Sequential(*layers, nn.LogSoftmax(dim=1))
         model[0].sparse = sparse
         list(
             run(

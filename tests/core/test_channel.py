@@ -174,10 +174,6 @@ def test_whom_a_broadcast_reaches():
 
 
 # ------------------------------------------------------------------------ one training a channel
-def network(*layers):
-    return nn.Sequential(nn.Linear(2, 2), *layers)
-
-
 def split_run(channel, alice, bob):
     x, y = torch.ones(4, 2), torch.tensor([0, 1, 0, 1])
     parties = [Party("alice", alice), Party("bob", bob, loss_fn=nn.CrossEntropyLoss())]
@@ -194,7 +190,7 @@ def averaging_run(channel, model):
 @pytest.mark.parametrize(("run", "count"), [(split_run, 2), (averaging_run, 1)])
 def test_a_second_training_on_a_channel_is_named(run, count, tmp_path):
     """Its bytes would be counted twice, and residuals of other networks would be sent to it."""
-    channel, fresh = Channel(), lambda: [network() for _ in range(count)]
+    channel, fresh = Channel(), lambda: [nn.Sequential(nn.Linear(2, 2)) for _ in range(count)]
     channel.send("alice", "bob", "control", {})  # a message by hand is no training
     first = fresh()
     run(channel, *first)

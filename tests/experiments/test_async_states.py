@@ -14,7 +14,6 @@ from fltoolkit.split import AlwaysA, State
 
 DIGITS = Task("digits", epochs=2, clients=3)
 STEPS = DIGITS.num_steps
-VANILLA = Setting("part", "family", "vanilla", AlwaysA())
 
 
 @pytest.mark.later
@@ -27,7 +26,7 @@ def test_vanilla_is_split_training():
     batches = Batches(data.x_train, data.y_train, BATCH_SIZE, seed=1)
     for _ in train_split([alice, bob], batches.epochs(2), channel):
         pass
-    result = run(DIGITS, VANILLA, 1)
+    result = run(DIGITS, Setting("part", "family", "vanilla", AlwaysA()), 1)
     score = evaluate([alice, bob], data.x_test, data.y_test)
     assert result["accuracy"] == score["accuracy"]
     assert result["test_loss"] == score["test_loss"]

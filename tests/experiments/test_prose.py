@@ -11,7 +11,6 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("results", "language_results", "async_states", "fedavg_results", "newer_methods")
 NUMBER = r"[-+]?\d+(?:\.\d+)?"
 TOLD = re.compile(rf"(?:({NUMBER})(?: [a-z%]+)? )?\[({NUMBER}), ({NUMBER})\]")
-Interval = tuple[float, ...]
 
 
 def parts(text: str) -> tuple[str, str]:
@@ -24,23 +23,11 @@ def parts(text: str) -> tuple[str, str]:
     return "\n".join(printed), " ".join(prose)
 
 
-def intervals(text: str) -> list[Interval]:
+def intervals(text: str) -> list[tuple[float, ...]]:
     """Mean and ends of each interval, or the ends alone where no number stands before them."""
-    return [tuple(map(float, filter(None, found))) for found in TOLD.findall(plain(text))]
-
-
-def plain(text: str) -> str:
-    """On one line, without stars and the commas of thousands."""
-    return re.sub(r"(?<=\d),(?=\d{3})", "", re.sub(r"[ \n]+", " ", text.replace("*", "")))
-
-
-def lacking(prose: str, printed: str) -> list[Interval]:
-    """Intervals of the prose that nothing prints; signs may be turned around."""
-    known: set[Interval] = set()
-    for found in intervals(printed):
-        turned = tuple(-each for each in (*found[:-2], *found[:-3:-1]))
-        known |= {found, turned, found[-2:], turned[-2:]}
-    return [each for each in intervals(prose) if each not in known]
+    text = re.sub(r"[ \n]+", " ", text.replace("*", ""))  # stars, and commas of thousands, go
+    found = TOLD.findall(re.sub(r"(?<=\d),(?=\d{3})", "", text))
+    return [tuple(map(float, filter(None, each))) for each in found]
 
 
 @pytest.mark.later
@@ -48,4 +35,8 @@ def lacking(prose: str, printed: str) -> list[Interval]:
 def test_each_interval_of_a_sentence_is_printed(page: str) -> None:
     texts = {name: parts((DOCS / f"{name}.md").read_text("utf-8")) for name in (*PAGES, "audit")}
     printed = "\n".join([*(text for text, _ in texts.values()), *readme.phrases()])
-    assert not lacking(texts[page][1], printed)
+    known: set[tuple[float, ...]] = set()
+    for found in intervals(printed):
+        turned = tuple(-each for each in (*found[:-2], *found[:-3:-1]))  # signs the other way
+        known |= {found, turned, found[-2:], turned[-2:]}
+    assert not [each for each in intervals(texts[page][1]) if each not in known]

@@ -27,20 +27,15 @@ def jpegs(number, quality=40):
     return files
 
 
-def read_message(message, start):
-    """Files and labels: inside a file JPEG never writes the two bytes that end it side by side."""
-    end = b"\xff\xd9"
-    *scans, packed = message[start:].split(end)  # labels are below 10: no 0xff among them
-    labels = [nibble for byte in packed for nibble in (byte >> 4, byte & 15)]
-    return [message[:start] + scan + end for scan in scans], labels[: len(scans)]
-
-
 @pytest.mark.parametrize("number", [1, 6, 7])
 def test_what_is_sent_is_what_arrives_and_its_length_is_what_is_counted(number):
     files, labels = jpegs(number), [(3 * k) % 10 for k in range(number)]
     sent = message(files, labels)
     start = sent.index(b"\xff\xda") + 14
-    assert read_message(sent, start) == (files, labels)
+    end = b"\xff\xd9"  # never written inside a file; and labels are below 10
+    *scans, packed = sent[start:].split(end)
+    assert [sent[:start] + scan + end for scan in scans] == files
+    assert [part for byte in packed for part in (byte >> 4, byte & 15)][:number] == labels
     each = torch.tensor([len(file) - start for file in files])
     held = Pictures(*[torch.zeros(1)] * 4, each, start)
     assert held.nbytes(torch.arange(number)) == len(sent) <= sum(map(len, files)) + number

@@ -80,13 +80,10 @@ def test_the_binary_task_finds_the_rare_label():
 SECRET = replace(TASKS["digits"], rounds=2)
 
 
-def setting_of(name, num_clients=10):
-    return next(s for s in settings(SECRET) if (s.name, s.num_clients) == (name, num_clients))
-
-
 @pytest.fixture(scope="module")
 def both():
-    return [summed(SECRET, setting_of(name), 0) for name in ("2 bits, clear", "2 bits, secret")]
+    of = {s.name: s for s in settings(SECRET) if s.num_clients == 10}
+    return [summed(SECRET, of[name], 0) for name in ("2 bits, clear", "2 bits, secret")]
 
 
 @pytest.mark.later
@@ -108,13 +105,10 @@ def test_a_masked_value_has_the_bits_of_the_sum(both):
     assert 0.9 * per_message < secret["up"]["masked"] <= per_message + 15
 
 
-TOPICS = inversion.Task("topics", 2, 20, 5)
-
-
 @pytest.mark.later
 def test_an_open_link_tells_and_loud_noise_does_not():
     plain, loud = (
-        inversion.run(TOPICS, inversion.Setting("s", codec, cut=1), 0)
+        inversion.run(inversion.Task("topics", 2, 20, 5), inversion.Setting("s", codec, cut=1), 0)
         for codec in (None, Pipeline(Noise(100.0)))
     )
     assert plain["nearest"] > 0.99

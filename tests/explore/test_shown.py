@@ -24,10 +24,6 @@ def percent(value: float, digits: int) -> str:
     return f"{100 * value:.{digits}f} %"
 
 
-def numbers_in(words: str) -> list[float]:
-    return [float(each.replace("−", "-")) for each in re.findall(r"[−+-]?\d[\d.]*", words)]
-
-
 def cells(tab: Any, table: str) -> list[list[str]]:
     """The rows of a table without its heads."""
     return tab.evaluate(
@@ -44,14 +40,11 @@ def around(values: Iterable[float]) -> str:
 
 
 # ---------------------------------------------------------------------------------- the one plot
-def one_plot(data: str, words: str) -> list[Any]:
-    results = pareto_report.parts_of(pareto_report.read_kept())[data, words]
-    return [r for r in results if r.experiment.protocol.name != "nothing"]  # below the figure
-
-
 @pytest.mark.parametrize(("data", "words"), [("digits", "IID"), ("mnist", "non-IID")])
 def test_the_one_plot_shows_the_stored_runs(open_page: Open, data: str, words: str) -> None:
-    tab, results = open_page("pareto", f"#data={data}&partition={words}"), one_plot(data, words)
+    tab = open_page("pareto", f"#data={data}&partition={words}")
+    results = pareto_report.parts_of(pareto_report.read_kept())[data, words]
+    results = [r for r in results if r.experiment.protocol.name != "nothing"]  # below the figure
     found, by_name = points(results), groups(results)
     stars = {
         row.point.name: {"*": "yes", "(*)": "(yes)", "": ""}[row.star] for row in compared(results)
@@ -135,7 +128,8 @@ def test_the_page_of_a_codec_shows_what_python_measured(open_page: Open) -> None
     slide(tab, "kept", 7)
     *share, num = table["leaks"]["1/4"]
     wanted = [*(pytest.approx(100 * each, abs=0.051) for each in share), num]
-    assert numbers_in(tab.inner_text("#leak")) == wanted
+    found = re.findall(r"[−+-]?\d[\d.]*", tab.inner_text("#leak").replace("−", "-"))
+    assert [float(each) for each in found] == wanted
 
 
 def test_the_advisor_shows_what_python_says(open_page: Open) -> None:

@@ -136,10 +136,6 @@ class _Surprise:
         return os.mkdir, (str(self.path),)
 
 
-def _pickle(desk: Desk) -> bytes:
-    return pickle.dumps(_Surprise(desk.folder / "unpickled"))
-
-
 def _link(desk: Desk) -> None:
     (desk.folder / "link.ipynb").symlink_to(desk.folder / "honest.ipynb")
 
@@ -443,7 +439,9 @@ CASES: dict[str, Case] = {
     "forges": Case(attacks(_FORGES, _LONG_FRAME), 0, ("it sent what no kernel sends",)),
     # no kernel is started for these
     "not_json": Case(lambda desk: b"{cells: [", 0, ("not JSON",)),
-    "pickle": Case(_pickle, 0, ("not JSON",)),
+    "pickle": Case(
+        lambda desk: pickle.dumps(_Surprise(desk.folder / "unpickled")), 0, ("not JSON",)
+    ),
     "link": Case(_link, 0, ("not a file",)),
     "nbformat": Case(_module, 0, ("not a notebook",)),
     "deep_folder": Case(_deep_folder, 0, ("cannot be read: a folder with no notebook",)),

@@ -468,19 +468,11 @@ def test_what_a_file_lacks_is_said_once():
     assert not any("of their own" in note for note in notes)
 
 
-def as_windows_saves(text):
-    return json.dumps(json.loads(text.replace("\\n", "\\r\\n")))
-
-
-def in_reverse(text):
-    return json.dumps({**json.loads(text), "cells": json.loads(text)["cells"][::-1]})
-
-
 @pytest.mark.parametrize(
     "form",
     [
-        as_windows_saves,
-        in_reverse,
+        lambda text: json.dumps(json.loads(text.replace("\\n", "\\r\\n"))),  # as Windows does
+        lambda text: json.dumps(json.loads(text) | {"cells": json.loads(text)["cells"][::-1]}),
         lambda text: f"\ufeff{text}",
         lambda text: text.encode("utf-16"),
     ],

@@ -11,19 +11,6 @@ from fltoolkit.federated import Arrivals, Local, LogNormal, Server, fedavg
 from fltoolkit.models import seeded
 from fltoolkit_research.codecs import ContextEntropy
 
-
-def net():
-    with seeded(0):
-        return nn.Sequential(nn.Linear(30, 60), nn.Tanh(), nn.Linear(60, 3), nn.LogSoftmax(dim=1))
-
-
-def people():
-    g = torch.Generator().manual_seed(1)
-    x, way = torch.randn(400, 30, generator=g), torch.randn(30, 3, generator=g)
-    y = (x @ way).argmax(dim=1)
-    return {f"c{k}": (x[k::8], y[k::8]) for k in range(8)}
-
-
 HOW = {"cohort": 4, "local": Local(batch_size=10, epochs=1, lr=0.1)}
 
 
@@ -40,7 +27,13 @@ def test_a_budget_lands_within_two_percent(first, arrivals):
     channel = Channel({"update": sparse(first), "model": Pipeline(Quantize(8), ContextEntropy())})
     rule = ByteBudget(sparse, budget, rounds, first)
     server = Server(tune=rule, arrivals=arrivals)
-    records = list(fedavg(net(), people(), channel, rounds=rounds, server=server, **HOW))
+    with seeded(0):
+        layers = nn.Linear(30, 60), nn.Tanh(), nn.Linear(60, 3), nn.LogSoftmax(dim=1)
+    g = torch.Generator().manual_seed(1)
+    x, way = torch.randn(400, 30, generator=g), torch.randn(30, 3, generator=g)
+    people = {f"c{k}": (x[k::8], (x @ way).argmax(dim=1)[k::8]) for k in range(8)}
+    model = nn.Sequential(*layers)
+    records = list(fedavg(model, people, channel, rounds=rounds, server=server, **HOW))
     print(f"from {first}: {records[-1]['nbytes']:,} of {budget:,}, fraction {rule.fraction:.4f}")
     assert abs(records[-1]["nbytes"] - budget) <= 0.02 * budget
     assert records[-1]["nbytes"] == channel.nbytes()

@@ -73,15 +73,13 @@ def test_two_steps_by_hand():
 
 
 # ---- Dion ---------------------------------------------------------------------------------------
-def through_muon(model, batch_size):
-    return Local(batch_size, optimizer=muon_for(model, lr=0.05, momentum=None), steps=1)
-
-
 @pytest.mark.parametrize("rank", [2, 7])
 def test_narrow_means_are_dion_with_the_mean_gradient(rank):
     """Three workers with 8 samples each against the algorithm on one matrix with all 24."""
     model, plain, three, memory = three_layers(), three_layers(), some(3), Momenta()
-    how = {"local": through_muon(model, 8), "rank": rank}
+    how = {"rank": rank}
+    muon = muon_for(model, lr=0.05, momentum=None)
+    how["local"] = Local(8, optimizer=muon, steps=1)
     start = torch.randn(12, rank, generator=torch.Generator().manual_seed(3))
     list(dion(model, three, Channel(), steps=6, seed=3, memory=memory, **how))
     x, y = (torch.cat(parts) for parts in zip(*three.values(), strict=True))

@@ -22,10 +22,6 @@ def spread(memory):
     return float((each - each.mean(0)).norm())
 
 
-def pairs_of(channel, step):
-    return {frozenset((t.sender, t.receiver)) for t in channel.transfers if t.step == step}
-
-
 @pytest.mark.later
 def test_a_group_of_all_workers_is_diloco():
     model, other, memory = network(), network(), Apart()
@@ -46,7 +42,8 @@ def test_pairs_against_the_step_written_plainly():
     m = {w: {name: torch.zeros_like(t) for name, t in start.items()} for w in FOUR}
     for round_ in range(4):
         theta = plain_ends(plain, phi, round_, states)
-        for ann, ben in map(sorted, pairs_of(channel, round_ + 1)):
+        sent = (t for t in channel.transfers if t.step == round_ + 1)
+        for ann, ben in map(sorted, {frozenset((t.sender, t.receiver)) for t in sent}):
             for worker in (ann, ben):
                 for name in start:
                     pull = (theta[ann][name] + theta[ben][name]) / 2 - phi[worker][name]

@@ -13,18 +13,12 @@ from fltoolkit.testing import TREES, Conformance
 from fltoolkit_research.pooled import lossless
 
 
-def waves(*shape):
-    """Smooth images with values from -1 to 1."""
-    rows, columns = torch.arange(shape[-2]), torch.arange(shape[-1])
-    count = torch.arange(shape[0] * shape[1]).reshape(shape[0], shape[1], 1, 1)
-    return torch.sin(rows[:, None] / 5 + columns / 7 + count)
-
-
 @pytest.mark.parametrize("channels", [1, 3])
 def test_what_arrives_is_what_the_files_hold(channels):
     from PIL import Image
 
-    images = waves(4, channels, 16, 24)
+    count = torch.arange(4 * channels).reshape(4, channels, 1, 1)
+    images = torch.sin(torch.arange(16)[:, None] / 5 + torch.arange(24) / 7 + count)
     limits = [(float(c.min()), float(c.max())) for c in images.transpose(0, 1)]
     expected = []
     for image in images:

@@ -30,18 +30,6 @@ def of_rank(rank, m=30, n=50, seed=0):
     return normal(m, rank, seed=seed) @ normal(rank, n, seed=seed + 1)
 
 
-def decaying(m=40, n=60, seed=0):
-    """A matrix with singular values 1, 0.7, 0.49, ..."""
-    u, _, v = torch.linalg.svd(normal(m, n, seed=seed), full_matrices=False)
-    return u @ torch.diag(0.7 ** torch.arange(min(m, n))) @ v
-
-
-def best_error(matrix, rank):
-    """Of the best approximation there is (Eckart and Young)."""
-    s = torch.linalg.svdvals(matrix.double())
-    return float((s[rank:].square().sum() / s.square().sum()).sqrt())
-
-
 @pytest.mark.parametrize(("m", "n"), [(7, 9), (1, 3), (3, CHUNK + 1), (300, 700), (CHUNK, 4)])
 def test_fast_is_plain(m, n):
     """P = M Q, orthonormalized by Gram and Schmidt as in the paper; Q = M^T P."""
@@ -88,9 +76,11 @@ def test_a_shape_that_would_not_be_coded_is_refused():
 
 @pytest.mark.parametrize("rank", [1, 2, 4])
 def test_the_warm_start_leads_to_the_best_approximation(rank):
-    x, stage = decaying(), PowerSGD(rank)
+    u, _, v = torch.linalg.svd(normal(40, 60), full_matrices=False)
+    x, stage = u @ torch.diag(0.7 ** torch.arange(40)) @ v, PowerSGD(rank)
     errors = [relative_error(there_and_back(stage, x), x) for _ in range(40)]
-    best = best_error(x, rank)
+    s = torch.linalg.svdvals(x.double()).square()
+    best = float((s[rank:].sum() / s.sum()).sqrt())  # of any there is (Eckart and Young)
     assert errors[0] > 1.02 * best
     assert all(after <= before + 1e-6 for before, after in itertools.pairwise(errors))
     assert errors[-1] == pytest.approx(best, rel=1e-4)

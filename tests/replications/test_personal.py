@@ -63,21 +63,17 @@ def test_without_a_pull_each_owner_of_ditto_trains_alone():
 LORA = Local(4, lr=0.5, steps=6)
 
 
-def merged_alone(start, k, round_):
-    """What client k makes of the model in a round, by itself."""
-    client, (x, y) = copy.deepcopy(start), FOUR[k]
-    seed = client_seed(0, round_, k)
-    update = local_update(client, client.state_dict(), x, y, LORA, seed=seed)
-    client.load_state_dict({n: t + update.delta[n] for n, t in client.state_dict().items()})
-    return client.merged()
-
-
 @pytest.mark.later
 def test_each_round_ends_at_the_mean_of_the_clients_merged_weights():
     model = lora(network(), 2, seed=0)
     rounds = fedex_lora(model, FOUR, Channel(), rounds=3, local=LORA)
     for round_ in range(3):
-        each = [merged_alone(model, k, round_) for k in FOUR]
+        each = []
+        for k, share in FOUR.items():
+            client, seed = copy.deepcopy(model), client_seed(0, round_, k)
+            delta = local_update(client, client.state_dict(), *share, LORA, seed=seed).delta
+            client.load_state_dict({n: t + delta[n] for n, t in client.state_dict().items()})
+            each.append(client.merged())
         next(rounds)
         for name, tensor in model.merged().items():
             mean = torch.stack([weights[name] for weights in each]).mean(0)

@@ -45,14 +45,11 @@ def parties_of(model: nn.Sequential, how: str) -> list[Party]:
     ]
 
 
-def alone(model: nn.Module) -> list[float]:
-    return unsplit(model, data().epochs(2), torch.optim.AdamW(model.parameters(), lr=1e-2))
-
-
 @pytest.mark.parametrize("how", CUTS)
 def test_a_cut_transformer_is_the_unsplit_one_bit_by_bit(how):
     whole, model = network(), network()
-    expected = alone(whole)
+    adamw = torch.optim.AdamW(whole.parameters(), lr=1e-2)
+    expected = unsplit(whole, data().epochs(2), adamw)
     records = list(train_split(parties_of(model, how), data().epochs(2), Channel()))
     assert [r["loss"] for r in records] == expected
     assert_equal_weights(model, whole)

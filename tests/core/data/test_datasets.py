@@ -13,16 +13,10 @@ from core.data.files_of_tests import idx, write_idx_set
 from fltoolkit.data import datasets as data
 from fltoolkit.data import load
 
-
-def real_mnist_folder():
-    root = Path(os.environ.get("FLTOOLKIT_DATA", "nowhere"))
-    found = (f for f in (root / "mnist", root) if (f / "train-images-idx3-ubyte.gz").exists())
-    return next(found, None)
-
-
-REAL_MNIST = real_mnist_folder()
-
-
+ROOT = Path(os.environ.get("FLTOOLKIT_DATA", "nowhere"))
+REAL_MNIST = next(
+    (f for f in (ROOT / "mnist", ROOT) if (f / "train-images-idx3-ubyte.gz").exists()), None
+)
 needs_mnist = pytest.mark.skipif(REAL_MNIST is None, reason="no MNIST: set FLTOOLKIT_DATA")
 
 

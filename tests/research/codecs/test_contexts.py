@@ -232,10 +232,6 @@ def call(count, num_values, skew, seed=0):
     return numbers, weights
 
 
-def reader(states, words):
-    return lanes.LaneReader(np.frombuffer(states, np.uint8), np.frombuffer(words, np.uint8))
-
-
 def normal_symbols(count, bits):
     """The symbols of N(0, 1) in so many bits."""
     return Quantize(bits).apply({"w": normal(count)})["w"]
@@ -257,7 +253,7 @@ def test_what_is_written_is_read(sizes, skew, number):
     calls = [call(count, num_values, skew, seed=k) for k, (count, num_values) in enumerate(sizes)]
     states, words, left = lanes.write_lanes(calls, number)
     assert len(states) == 4 * number
-    read = reader(states, words)
+    read = lanes.LaneReader(np.frombuffer(states, np.uint8), np.frombuffer(words, np.uint8))
     for (numbers, weights), rest in zip(calls, left, strict=True):
         got = read.read(len(numbers), weights)
         assert len(got) == len(numbers) - rest

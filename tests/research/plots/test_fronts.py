@@ -24,16 +24,12 @@ def results():
     return pareto_report.parts_of(pareto_report.read_kept())["mnist", "IID"]
 
 
-def labels(ax):
-    return [each for each in ax.texts if isinstance(each, Annotation)]
-
-
 @pytest.mark.slow
 def test_of_a_large_sweep_the_front_is_named_and_the_rest_is_grey(results):
     found = points(results)
     best = {point.name for point in front(found)}
     ax = research_plots.pareto(results)
-    assert {label.get_text() for label in labels(ax)} == best
+    assert {each.get_text() for each in ax.texts if isinstance(each, Annotation)} == best
     colors = [to_hex(bars[0].get_color()).lower() for bars in ax.containers]
     assert colors.count(GREY) == len(found) - len(best)
 

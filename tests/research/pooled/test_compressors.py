@@ -34,19 +34,15 @@ def form_of(part):
     return int(coded[0]), len(coded)
 
 
-def smooth_images():
-    """As a photograph: each pixel is near its neighbours, with noise of the sensor."""
-    steps = RANDOM.integers(-3, 4, (40, 32, 32)).cumsum(1).cumsum(2)
-    return torch.from_numpy(np.clip(steps + 128, 0, 255).astype(np.uint8))
-
-
 @pytest.mark.later
 def test_each_form_is_the_smallest_somewhere():
     text = torch.tensor([*b"to be or not to be, that is the question. "], dtype=torch.uint8)
     independent = torch.from_numpy((RANDOM.random(20_000) < 0.03).astype(np.uint8))
     stripes = (torch.arange(90_000) % 251).byte()
     sent = [(text.repeat(200), 128), (independent, 2), (stripes, 251)]
-    sent += [(smooth_images(), 256), (RANDOM_WORDS, 256)]
+    steps = RANDOM.integers(-3, 4, (40, 32, 32)).cumsum(1).cumsum(2)  # as in a photograph
+    smooth = torch.from_numpy(np.clip(steps + 128, 0, 255).astype(np.uint8))
+    sent += [(smooth, 256), (RANDOM_WORDS, 256)]
     found = {form_of(Symbols(values, levels))[0] for values, levels in sent}
     assert found == {ENTROPY, PREDICTED, LZMA, BZ2}
 
