@@ -17,9 +17,9 @@ from fltoolkit_research import leakage
 
 
 @lru_cache(maxsize=1)
-def dataset(name: str) -> Samples:
-    """The data, flat; of digits the first split, of all writers, as when the runs were stored."""
-    return load("digits_known_writers" if name == "digits" else name).flat()
+def dataset(name: str, seed: int = 0) -> Samples:
+    """The data, flat; the seed draws the writers of digits whose images are the test."""
+    return load(name, strangers=seed if name == "digits" else None).flat()
 
 
 def run(task: Task, setting: Setting, seed: int) -> Result:
@@ -27,7 +27,7 @@ def run(task: Task, setting: Setting, seed: int) -> Result:
 
     A run that diverges ends there, with ``diverged`` (the step) in place of results.
     """
-    start, data = time.perf_counter(), dataset(task.data)
+    start, data = time.perf_counter(), dataset(task.data, seed)
     order = torch.randperm(len(data.y_train), generator=torch.Generator().manual_seed(seed))
     own, auxiliary = order[: task.num_own], order[task.num_own :][: task.num_auxiliary]
     about = {
