@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import partial
-from math import sqrt
+from math import hypot, sqrt
 from pathlib import Path
 from statistics import mean, variance
 
@@ -102,6 +102,22 @@ def apart(old: Sequence[float], fresh: Sequence[float]) -> str:
     return f"{gain:+.2f} [{gain - half:+.2f}, {gain + half:+.2f}]"
 
 
+def over_images(runs: bench.Runs, reference: bench.Runs, num_images: int) -> str:
+    """A difference that is paired by seed, if its interval is to cover another draw of images, too.
+
+    Of one image it is -1, 0 or 1, and 0 where neither row errs: an upper bound of its variance.
+
+    >>> better, worse = ({seed: {"accuracy": a} for seed in (1, 2)} for a in (0.9, 0.8))
+    >>> over_images(better, worse, 29)
+    '+10.00 [-9.60, +29.60]'
+    """
+    gain = interval(bench.differences(runs, reference))
+    errors = sum(1 - mean(r["accuracy"] for r in each.values()) for each in (runs, reference))
+    drawn = 196 * sqrt((errors - (gain.mean / 100) ** 2) / num_images)
+    half = hypot(gain.high - gain.mean, drawn)
+    return f"{gain.mean:+.2f} [{gain.mean - half:+.2f}, {gain.mean + half:+.2f}]"
+
+
 def report() -> str:
     """A line for each named row that was measured again; the seeds; and what was not measured."""
     parts, lines, told = parts_of(read_kept()), [], []
@@ -115,14 +131,18 @@ def report() -> str:
                 sent = (megabytes(bench.mean_nbytes(each[name])) for each in (ends, found))
                 cells = [words, name, bench.share_ci(was), bench.share_ci(now)]
                 cells += ["yes" if within else "no", apart(was, now)]
-                paired = bench.gain_of(found[name], found.get(BASELINE_FEDERATED, {}))
-                lines.append([*cells, paired, " / ".join(sent)])
+                reference = found.get(BASELINE_FEDERATED, {})
+                both = [bench.gain_of(found[name], reference), ""]
+                if drawn["data"] == "mnist" and name != BASELINE_FEDERATED:
+                    both[1] = over_images(found[name], reference, 10_000)
+                lines.append([*cells, *both, " / ".join(sent)])
         words += f": seeds {', '.join(map(str, drawn['seeds']))}, drawn on {drawn['date']}"
         left = "; ".join(name for name in drawn["names"] if name not in found)
         told.append(words + "; not measured yet: " * bool(left) + left + ".")
     table = markdown(
         "table | row | its seeds [%] | fresh seeds [%] | fresh mean in the row's interval "
-        "| fresh minus its own [points] | minus FedAvg, both fresh [points] | MB, its own / fresh",
+        "| fresh minus its own [points] | minus FedAvg, both fresh [points] "
+        "| the same over other images, too | MB, its own / fresh",
         lines,
     )
     num = sum("yes" in line for line in lines)
