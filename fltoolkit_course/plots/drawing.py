@@ -270,6 +270,8 @@ class Axis(NamedTuple):
             inside = [value for value in values if self.low <= value <= self.high]
             if fit(inside):
                 break
+        while not fit(inside):  # matplotlib before 3.11 gives more than numticks
+            inside = inside[::2]
         return inside
 
 
