@@ -40,11 +40,11 @@ GRIDS = {
 
 
 @lru_cache(maxsize=2)
-def data_of(choosing: bool) -> Samples:
-    """The digits; to choose, a fifth of the training part stands for the test part."""
-    data = load("digits_known_writers").flat()
+def data_of(choosing: bool, seed: int) -> Samples:
+    """Digits whose test are strangers; to choose, a fifth of the first split's training images."""
     if not choosing:
-        return data
+        return load("digits", strangers=seed).flat()
+    data = load("digits_known_writers").flat()
     order = torch.randperm(len(data.y_train), generator=torch.Generator().manual_seed(0))
     held, kept = order[: len(order) // 5], order[len(order) // 5 :]
     x, y = data.x_train, data.y_train
@@ -60,7 +60,7 @@ def network(seed: int) -> nn.Sequential:
 
 def run(setting: Setting, seed: int) -> Result:
     """Train once; the accuracies of the owners and the bytes."""
-    data = data_of(setting.choosing)
+    data = data_of(setting.choosing, seed)
     parts = partition_shards(data.y_train, OWNERS, shards_per_client=2, seed=seed)
     owners = {f"owner_{k}": (data.x_train[p], data.y_train[p]) for k, p in enumerate(parts)}
     model, at_home = network(seed), AtHome()

@@ -60,7 +60,7 @@ GRIDS = {
 @lru_cache(maxsize=1)
 def learned() -> nn.Sequential:
     """64-32-10 that has learned 10,000 images of MNIST, cut and shrunk to 8 by 8."""
-    data, digits = load("mnist"), data_of(False).x_train
+    data, digits = load("mnist"), data_of(False, 0).x_train
     x, y = data.x_train[:10_000, :, 4:24, 4:24], data.y_train[:10_000]
     x = nn.functional.adaptive_avg_pool2d(x, 8).flatten(1)
     x = (x - x.mean()) / x.std() * digits.std()
@@ -78,7 +78,7 @@ def run(
     more: Mapping[str, Codec] | None = None,
 ) -> Result:
     """Train once, by `records` or ``train``; the accuracy of the model and the bytes."""
-    data, name = data_of(setting.choosing), setting.name
+    data, name = data_of(setting.choosing, seed), setting.name
     parts = partition_iid(data.y_train, OWNERS, seed=seed)
     owners = {f"owner_{k}": (data.x_train[p], data.y_train[p]) for k, p in enumerate(parts)}
     at_home = AtHome()

@@ -146,7 +146,7 @@ CLAIMS["fedex-lora-2024"] = Claim(
 
 def a_round(count: int, seed: int, quick: bool) -> Values:
     """Bytes of one client's round, both ways, for two models of unlike size."""
-    data, found = data_of(False), {}
+    data, found = data_of(False, seed), {}
     clients = {"owner": (data.x_train[:24], data.y_train[:24])}
     local, along = Local(12, lr=0.003, steps=SLOPES), Directions(count)
     wide = nn.Sequential(nn.Linear(64, 1000), nn.ReLU(), nn.Linear(1000, 10), nn.LogSoftmax(1))
