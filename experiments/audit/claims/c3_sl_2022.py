@@ -44,7 +44,7 @@ def measure_of(num: int):
     """Train with ``num`` samples in one; 0: as they are."""
 
     def measure(seed: int, quick: bool) -> Values:
-        data = load("digits_known_writers" if quick else "mnist").flat()
+        data = load("digits" if quick else "mnist").flat()
         keep = min(SAMPLES, len(data.y_train)) // BATCH_SIZE * BATCH_SIZE
         model = splitnn_mlp(data.x_train.shape[1], seed=seed)
         bottom, top = model[:2], model[2:]

@@ -148,7 +148,7 @@ STEPS = -(-IMAGES // BATCH_SIZE)  # an epoch's
 @lru_cache(maxsize=1)
 def images(quick: bool) -> Samples:
     """CIFAR-10; the quick edition has digits of 8 x 8, each pixel four times and three colours."""
-    data = load("digits_known_writers") if quick else load_cifar10()
+    data = load("digits") if quick else load_cifar10()
     if not quick:
         return replace(
             data,

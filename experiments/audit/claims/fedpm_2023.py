@@ -78,7 +78,7 @@ def local_mask(
 
 def of_masks(seed: int, quick: bool) -> Values:
     """The server's probabilities are the mean of the masks, and travel as floats."""
-    data = load("digits_known_writers" if quick else "mnist").flat()
+    data = load("digits" if quick else "mnist").flat()
     keep, rounds = min(SAMPLES, len(data.y_train)), 1 if quick else ROUNDS
     model = nn.Sequential(nn.Linear(64, 10), nn.LogSoftmax(1)) if quick else mcmahan_2nn(seed=seed)
     weights = random_weights(model, seed)
@@ -112,7 +112,7 @@ def of_masks(seed: int, quick: bool) -> Values:
 
 def of_weights(seed: int, quick: bool) -> Values:
     """Federated averaging of the weights, as long and as often."""
-    data = load("digits_known_writers" if quick else "mnist").flat()
+    data = load("digits" if quick else "mnist").flat()
     keep = min(SAMPLES, len(data.y_train))
     model = nn.Sequential(nn.Linear(64, 10), nn.LogSoftmax(1)) if quick else mcmahan_2nn(seed=seed)
     parts = partition_iid(data.y_train[:keep], CLIENTS, seed=seed)

@@ -68,7 +68,7 @@ CLAIMS["drive-eden-2022"] = Claim(
 
 def measure_gradient(seed: int, quick: bool) -> Values:
     """Bits per value of a real gradient as one vector, and the squared error of its decoding."""
-    data, model = load("digits_known_writers").flat(), splitnn_mlp(64, seed=seed)
+    data, model = load("digits").flat(), splitnn_mlp(64, seed=seed)
     loss = nn.NLLLoss()(model(data.x_train[: 64 * (seed + 1)]), data.y_train[: 64 * (seed + 1)])
     loss.backward()
     gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
