@@ -38,7 +38,7 @@ NAMES = (
 
 def noise(name: str, seed: int) -> Result:
     """One row, one seed."""
-    start, data = time.perf_counter(), dataset("digits")
+    start, data = time.perf_counter(), dataset("digits", seed)
     shares = partition_iid(data.y_train, CLIENTS, seed=seed)
     clients = {
         f"client {k}": (data.x_train[rows[:14]], data.y_train[rows[:14]])
@@ -77,7 +77,7 @@ def _together(
         epsilon = how.promise(num_values=num_values, **run).epsilon
     size: dict[str, Any] = {"cohort": CLIENTS, "local": LOCAL, "server": Server(mean=how)}
     list(fedavg(model, clients, channel, rounds=ROUNDS, seed=seed, **size))
-    return _accuracy(model), channel.nbytes(kind="update"), epsilon
+    return _accuracy(model, seed), channel.nbytes(kind="update"), epsilon
 
 
 def _linear(seed: int) -> nn.Sequential:
@@ -94,11 +94,11 @@ def _alone(x: Tensor, y: Tensor, steps: int, seed: int) -> float:
         optimizer.zero_grad()
         nn.functional.nll_loss(model(x[rows]), y[rows]).backward()
         optimizer.step()
-    return _accuracy(model)
+    return _accuracy(model, seed)
 
 
-def _accuracy(model: nn.Module) -> float:
-    data = dataset("digits")
+def _accuracy(model: nn.Module, seed: int) -> float:
+    data = dataset("digits", seed)
     with torch.no_grad():
         return float((model(data.x_test).argmax(1) == data.y_test).double().mean())
 
