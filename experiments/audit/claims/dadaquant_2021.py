@@ -122,7 +122,7 @@ def clients_of(data, seed: int):
 
 def measure_of(name: str):
     def measure(seed: int, quick: bool) -> Values:
-        data = load("digits_known_writers").flat()
+        data = load("digits", strangers=seed).flat()
         clients, model = clients_of(data, seed), splitnn_mlp(64, seed=seed)
         channel = Channel() if name == FLOAT32 else Leveled(seed)
         doubling, rounds = Doubling(), 2 if quick else ROUNDS
