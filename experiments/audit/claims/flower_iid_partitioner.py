@@ -29,7 +29,7 @@ def dealt_out(y: Tensor, shuffled: bool) -> list[Tensor]:
 
 def measure(seed: int, quick: bool, *, how: str) -> Values:
     """Classes of an owner, and the accuracy of averaging, on digits sorted by their labels."""
-    data = load("digits_known_writers").flat()
+    data = load("digits", strangers=seed).flat()
     order = torch.argsort(data.y_train, stable=True)
     x, y = data.x_train[order], data.y_train[order]
     if how == RANDOM or not installed("flwr_datasets", "flwr-datasets==0.6.1", quick):
