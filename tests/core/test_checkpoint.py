@@ -1,5 +1,3 @@
-"""Saving a run and going on with it later."""
-
 import copy
 import io
 import itertools

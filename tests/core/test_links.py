@@ -1,5 +1,3 @@
-"""The two codecs of each link: their own memory, and changed codecs."""
-
 import re
 from pathlib import Path
 

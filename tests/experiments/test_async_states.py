@@ -1,5 +1,3 @@
-"""The experiment on asynchronous states: small runs on digits, and what its page may say."""
-
 import json
 from dataclasses import replace
 

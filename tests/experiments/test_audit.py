@@ -1,5 +1,3 @@
-"""The audit: its claims, its verdicts, and that the page shows what is stored."""
-
 import json
 from collections import Counter
 from dataclasses import replace

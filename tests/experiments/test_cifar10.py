@@ -1,5 +1,3 @@
-"""CIFAR-10 from its archive, and the errors about one that is wrong."""
-
 import tarfile
 from io import BytesIO
 

@@ -1,5 +1,3 @@
-"""The experiment on language models: small runs, and the page beside the store."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""The fine-tuning experiment: settings, what they learn and send, a small run, its table."""
-
 import pytest
 import torch
 

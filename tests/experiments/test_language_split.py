@@ -1,5 +1,3 @@
-"""The split experiment: what its settings are, a small run of each kind, and its tables."""
-
 import math
 
 import pytest

@@ -1,5 +1,3 @@
-"""Chosen learning rates: the command in small; the page beside all its stores."""
-
 import math
 from dataclasses import replace
 

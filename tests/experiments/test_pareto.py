@@ -1,5 +1,3 @@
-"""The headline sweep: its list, and that its page shows what is printed."""
-
 import os
 from dataclasses import replace
 from pathlib import Path

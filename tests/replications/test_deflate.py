@@ -1,5 +1,3 @@
-"""General compressors behind a pipeline."""
-
 import sys
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""DGC as a plain loop over values, and what it refuses."""
-
 import pytest
 import torch
 from trees import flat

@@ -1,5 +1,3 @@
-"""Two owners find whom they share, and train on them."""
-
 import pytest
 
 from experiments.replications.intersection import align

@@ -1,5 +1,3 @@
-"""Numbers and tables from results."""
-
 import csv
 import io
 

@@ -1,5 +1,3 @@
-"""The command line: sweep, compare, decide."""
-
 import json
 import re
 import shutil

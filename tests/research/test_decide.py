@@ -1,5 +1,3 @@
-"""Whether to train together: what is read of a table, and the answer."""
-
 import csv
 import re
 

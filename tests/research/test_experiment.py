@@ -1,5 +1,3 @@
-"""An experiment as a value: checked, written down, read back."""
-
 import json
 import pickle
 import subprocess

@@ -1,5 +1,3 @@
-"""Confidence intervals, and differences that are paired by seed."""
-
 import math
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Running an experiment is running its protocol."""
-
 from dataclasses import replace
 from functools import partial
 

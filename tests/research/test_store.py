@@ -1,5 +1,3 @@
-"""Files of results: nothing lost, and damage in words."""
-
 import os
 import re
 import subprocess

@@ -1,5 +1,3 @@
-"""Sweeps: nothing lost, nothing twice, on several cores."""
-
 import importlib
 import os
 import pickle

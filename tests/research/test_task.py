@@ -1,5 +1,3 @@
-"""Data dealt out to clients, and what is held out."""
-
 import pytest
 import torch
 

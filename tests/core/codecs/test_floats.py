@@ -1,5 +1,3 @@
-"""Small floats, against their definition and torch's."""
-
 import math
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Laws of all quantizers, and uniform quantization."""
-
 import copy
 import itertools
 import math

@@ -1,5 +1,3 @@
-"""Fixtures of this room."""
-
 import pytest
 
 from fltoolkit.data import datasets, files

@@ -1,5 +1,3 @@
-"""Data sets: what is loaded, from where, and what is said about files that are wrong."""
-
 import gzip
 import hashlib
 import os

@@ -1,5 +1,3 @@
-"""What several test files of this room share."""
-
 import torch
 from torch import nn
 

@@ -1,5 +1,3 @@
-"""Several clients: relay and SplitFed are what they say."""
-
 import copy
 import inspect
 import itertools

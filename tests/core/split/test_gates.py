@@ -1,5 +1,3 @@
-"""Losses in, states out: gates by hand."""
-
 import math
 
 import pytest

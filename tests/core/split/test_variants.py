@@ -1,5 +1,3 @@
-"""A relative of the asynchronous states, to compare with."""
-
 import pytest
 import torch
 from core.split.digits_runs import batches, parties
