@@ -15,9 +15,6 @@ def mlp() -> ModelCost:
     return measure(splitnn_mlp(seed=0), (784,), cut=4)
 
 
-# measure
-
-
 def test_the_seed_model_by_hand(mlp):
     forward = 2 * (784 * 128 + 128 * 640)
     assert mlp == ModelCost(
@@ -86,9 +83,6 @@ def test_measure_says_what_does_not_fit():
         measure(splitnn_mlp(seed=0), (28, 28), 4)
     with pytest.raises(TypeError, match=r"model is a Linear: .* Wrap its layers in nn\.Sequential"):
         measure(nn.Linear(2, 2), (2,), 1)
-
-
-# bytes
 
 
 @settings(max_examples=50)

@@ -63,11 +63,6 @@ def test_what_awaits_a_gradient_is_there_until_it_comes():
         alice.backward(torch.ones(2, 4))
 
 
-class Two(nn.Module):
-    def forward(self, x):
-        return x, x
-
-
 MLP = nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.LogSoftmax(dim=1))
 NORM = nn.Sequential(nn.Linear(64, 10), nn.BatchNorm1d(10))
 ROWS, CLASSES = torch.ones(8, 64), torch.arange(8)
@@ -75,7 +70,7 @@ INPUTS = [
     (NORM, torch.ones(8, 1, 8, 8), ValueError, r"with \[8, 1, 8, 8\] of torch.float32.*\.flat"),
     (NORM, ROWS.double(), ValueError, r"with \[8, 64\] of torch.float64.*x\.to\(torch\.float32\)"),
     (NORM, ROWS[:1], ValueError, r"with \[1, 64\].*more than 1 value per channel"),
-    (Two(), ROWS, TypeError, "its module returns a tuple, not one tensor. Let its forward"),
+    (nn.LSTM(64, 4), ROWS, TypeError, "module returns a tuple, not one tensor. Let its forward"),
 ]
 LABELS = [
     (nn.NLLLoss(), nn.functional.one_hot(CLASSES, 10), r"and \[8, 10\] of torch.int64.*argmax"),

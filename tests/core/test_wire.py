@@ -86,15 +86,12 @@ def test_every_dtype_and_its_extremes(dtype):
     assert same(unpack(pack(tree := {"t": torch.tensor(values, dtype=dtype)})), tree)
 
 
-def with_gaps(message):
-    spaced = bytearray(2 * len(message))
-    spaced[::2] = message
-    return memoryview(spaced)[::2]
-
-
-@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, with_gaps])
+@pytest.mark.parametrize(
+    "kind", [bytes, bytearray, memoryview, lambda m: np.repeat(m, 2)[::2].data]
+)
 def test_any_buffer_can_be_read(kind):
-    assert same(unpack(kind(pack({"h": torch.ones(3)}))), {"h": torch.ones(3)})
+    message = np.frombuffer(pack({"h": torch.ones(3)}), np.uint8)
+    assert same(unpack(kind(message)), {"h": torch.ones(3)})
 
 
 SENDABLE = {

@@ -36,17 +36,6 @@ def test_the_inverse_for_any_shape():
     assert c.square().sum() == pytest.approx(float(x.square().sum()), rel=1e-5)
 
 
-class Pull(nn.Module):
-    """Two weights; the gradient of the loss of a sample x is x."""
-
-    def __init__(self):
-        super().__init__()
-        self.w = nn.Parameter(torch.tensor([1.0, 1.0]))
-
-    def forward(self, x):
-        return x @ self.w
-
-
 LOCAL = Local(
     None,
     optimizer=partial(torch.optim.SGD, lr=0.25),
@@ -61,14 +50,15 @@ def test_two_steps_by_hand():
     Sent: (4, 0) / sqrt(2), which is (2, 2): signs (1, 1). The momentum keeps (1, -1). Then
     m = (1, -1) / 2 + (3, 1) = (3.5, 0.5), cosines (4, 3) / sqrt(2): sent (2, 2), left (1.5, -1.5).
     """
-    model = Pull()
-    workers = {name: (torch.tensor([[3.0, 1.0]]), torch.zeros(1)) for name in ("a", "b")}
+    model = nn.Linear(2, 1, bias=False)  # the gradient of the loss of a sample x is x
+    nn.init.ones_(model.weight)
+    workers = {name: (torch.tensor([[3.0, 1.0]]), torch.zeros(1, 1)) for name in ("a", "b")}
     channel, memory, left = Channel({"update": Pipeline(TopK(0.5))}), Momenta(), []
     how = {"local": LOCAL, "decay": 0.5, "chunk": 2, "memory": memory}
     for _ in demo(model, workers, channel, steps=2, **how):
-        left.append([round(v, 4) for v in memory.of["b"]["w"].tolist()])
+        left.append([round(v, 4) for v in memory.of["b"]["weight"][0].tolist()])
     assert left == [[1.0, -1.0], [1.5, -1.5]]
-    assert model.w.tolist() == [0.5, 0.5]
+    assert model.weight.tolist() == [[0.5, 0.5]]
     assert channel.totals(workers)()["nbytes"] == channel.nbytes() > 0
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from core.federated.small import INNER, network, plain_ends, weights
-from research.federated.test_local_steps import HALF, PULLS, THREE, Pull
+from research.federated.test_local_steps import HALF, PULLS, THREE, pull
 
 from experiments.replications.moments import des_loc
 from experiments.replications.streaming import Underway, streaming_diloco
@@ -46,12 +46,12 @@ def test_blending_by_hand():
     to 0.5, b from 5 to 4.25; the way from the shared 8 (mean -5.625) is sent; -4.5 arrives: shared
     3.5, a (0.5 + 3.5) / 2 = 2, b 3.875. Round 3: a 0.5, b 3.96875; -5.625 arrives: shared -2.125.
     """
-    model, memory = Pull(), Underway()
+    model, memory = pull(), Underway()
     how = {"rounds": 3, "local": HALF, "fragments": 1, "memory": memory}
     records = streaming_diloco(model, PULLS, Channel(), **how)
     found = []
     for _ in records:
-        found.append((model.w.item(), *(memory.weights[w]["w"].item() for w in "ab")))
+        found.append((model.weight.item(), *(memory.weights[w]["weight"].item() for w in "ab")))
     assert found == [(8.0, 2.0, 5.0), (3.5, 2.0, 3.875), (-2.125, -0.8125, 0.921875)]
 
 

@@ -16,7 +16,7 @@ from fltoolkit.codecs.places import largest
 from fltoolkit.codecs.stage import Indices, Symbols, side
 from fltoolkit.testing import normal
 from fltoolkit.trees import masked_mean
-from fltoolkit.wire import WireError
+from fltoolkit.wire import WireError, write_layout
 from fltoolkit_research.codecs import STC, RandomK, RandTopK
 
 
@@ -133,16 +133,8 @@ def test_masked_mean_complains():
 
 # --------------------------------------------------------------------------- damaged messages
 def layout_of(*shapes):
-    header = b"".join(
-        bytes([1, 97 + i, len(shape) << 4])
-        + b"".join(bytes([length]) if length < 128 else huge(length) for length in shape)
-        for i, shape in enumerate(shapes)
-    )
-    return torch.tensor(list(header), dtype=torch.uint8)
-
-
-def huge(number):
-    return bytes([number >> shift & 127 | 128 for shift in range(0, 35, 7)]) + bytes([number >> 35])
+    entries = tuple((chr(97 + i), torch.float32, shape) for i, shape in enumerate(shapes))
+    return torch.tensor(list(write_layout(entries)), dtype=torch.uint8)
 
 
 PLACES, LAYOUT = side("*", "@"), side("*", ":")

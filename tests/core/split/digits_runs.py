@@ -10,8 +10,6 @@ from fltoolkit.party import SGD, Party
 from fltoolkit.split import Periodic, State, train_async
 
 DATA = load("digits_known_writers").flat()
-
-
 LR = 0.05
 
 

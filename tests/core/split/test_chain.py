@@ -81,18 +81,6 @@ def test_predicted_bytes_are_measured_bytes_plus_headers(num_clients):
     assert headers / channel.nbytes() < 0.001
 
 
-def step_of_three(first, second, last, model=None):
-    """The messages of a step; a name in capitals is of a party that does not learn."""
-    model, channel = model or small_net(dropout=False), Channel()
-    parts = zip((first, second, last), (model[:4], model[4:8], model[8:]), strict=True)
-    parties = [
-        Party(name.lower(), part) if name.isupper() else party(name, part) for name, part in parts
-    ]
-    parties[-1].loss_fn = nn.NLLLoss()
-    split_step(parties, *toy_data(), channel)
-    return [(t.sender, t.receiver, t.kind) for t in channel.transfers]
-
-
 class Root(nn.Module):
     """The square root of 0 has no gradient, though the loss is a number."""
 
@@ -124,7 +112,8 @@ def test_nan_is_stopped_before_anything_is_learned(last, value, words):
 def test_frozen_parts_stay_and_pass_gradients_on():
     model = small_net(dropout=False)
     before = copy.deepcopy(model.state_dict())
-    step_of_three("alice", "CAROL", "bob", model)
+    alice, bob = party("alice", model[:4]), party("bob", model[8:], nn.NLLLoss())
+    split_step([alice, Party("carol", model[4:8]), bob], *toy_data(), Channel())
     changed = {n for n, w in model.named_parameters() if not torch.equal(w, before[n])}
     assert changed | {"0.bias"} == {f"{i}.{p}" for i in (0, 1, 8) for p in ("weight", "bias")}
 

@@ -14,24 +14,22 @@ from fltoolkit_research.federated import ThroughServer, ddp, diloco
 THREE = {name: FOUR[name] for name in ("w0", "w1", "w2")}
 
 
-class Pull(nn.Module):
-    """One weight w; the loss of a sample x is (w - x)^2 / 2."""
-
-    def __init__(self):
-        super().__init__()
-        self.w = nn.Parameter(torch.tensor([8.0]))
-
-    def forward(self, x):
-        return self.w - x
-
-
-PULLS = {name: (torch.full((1, 1), x), torch.zeros(1, 1)) for name, x in (("a", 0.0), ("b", 4.0))}
+PULLS = {  # the loss of a worker is (w - x)^2 / 2
+    name: (torch.ones(1, 1), torch.full((1, 1), x)) for name, x in (("a", 0.0), ("b", 4.0))
+}
 HALF = Local(
     None,
     optimizer=partial(torch.optim.SGD, lr=0.5),
     steps=2,
     loss_fn=lambda output, y: (output - y).square().sum() / 2,
 )
+
+
+def pull():
+    """One weight of 8."""
+    model = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(model.weight, 8.0)
+    return model
 
 
 def test_two_rounds_by_hand():
@@ -41,13 +39,12 @@ def test_two_rounds_by_hand():
     gradient 4.5: velocity 4.5, step 1/2 (4.5 + 4.5 / 2) = 3.375, w = 4.625. Then updates -3.46875
     and -0.46875, mean -1.96875; velocity 4.21875, step 1/2 (1.96875 + 2.109375) = 2.0390625.
     """
-    model = Pull()
+    model, plain = pull(), pull()
     outer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.5, nesterov=True)
     records = diloco(model, PULLS, Channel(), rounds=2, local=HALF, outer=outer)
-    found = [model.w.item() for _ in records]
-    assert found == [4.625, 2.5859375]
-    plain = Pull()
-    assert [plain.w.item() for _ in diloco(plain, PULLS, Channel(), rounds=1, local=HALF)] == [3.5]
+    assert [model.weight.item() for _ in records] == [4.625, 2.5859375]
+    list(diloco(plain, PULLS, Channel(), rounds=1, local=HALF))
+    assert plain.weight.item() == 3.5
 
 
 @pytest.mark.later

@@ -47,12 +47,6 @@ def test_noise_is_as_large_as_stated_and_new_in_each_round():
     assert first.std().item() == pytest.approx(1.5 * 2 / 5, rel=0.01)
 
 
-class Ten(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.w = nn.Parameter(torch.zeros(10))
-
-
 def far(module, starts, data, local, *, seeds):
     return [LocalUpdate({"w": 100 * x[0]}, 0.0, len(y), 1) for x, y in data]
 
@@ -63,7 +57,7 @@ HOW = {"rounds": 5, "cohort": 4, "local": Local(None, steps=1, lr=1)}
 
 def test_fedavg_with_clipping_moves_by_no_more_than_clip():
     """Whatever a residual has saved up."""
-    model, last = Ten(), torch.zeros(10)
+    model, last = nn.ParameterDict({"w": torch.zeros(10)}), torch.zeros(10)
     channel = Channel({"update": ErrorFeedback(Pipeline(TopK(0.2)))})
     for _ in fedavg(model, PEOPLE, channel, server=Server(mean=GaussianDP(0.5, 0.0)), **HOW):
         step = model.w.detach() - last
@@ -74,7 +68,9 @@ def test_fedavg_with_clipping_moves_by_no_more_than_clip():
 def test_late_updates_with_another_weight_are_refused():
     server = Server(mean=GaussianDP(1, 1), arrivals=Arrivals(staleness=Polynomial(0.0)))
     with pytest.raises(ValueError, match="each update must count once, with the same weight"):
-        fedavg(Ten(), PEOPLE, Channel(), **HOW | {"server": server})
+        fedavg(
+            nn.ParameterDict({"w": torch.zeros(10)}), PEOPLE, Channel(), **HOW | {"server": server}
+        )
 
 
 def test_mistakes_are_named(monkeypatch):

@@ -7,6 +7,7 @@ from torch import nn
 from fltoolkit import Channel, Party, evaluate, load, splitnn_mlp
 from fltoolkit.codecs import Pipeline
 from fltoolkit.party import SGD
+from fltoolkit_research.leakage import Listener
 from fltoolkit_research.pooled import at_random, lossless, pool
 
 CODECS = {"samples": lossless(), "labels": lossless()}
@@ -46,18 +47,10 @@ def test_every_byte_is_counted_once_and_records_say_so(digits):
 
 @pytest.mark.slow
 def test_the_receiver_has_exactly_the_samples_and_learns(digits):
-    seen = []
-
-    class Watch(Channel):
-        def cross(self, link, tree):
-            arrival = super().cross(link, tree)
-            seen.append((link.kind, arrival.tree))
-            return arrival
-
-    server = receiver()
-    list(pool(shares(digits, 3), server, Watch(CODECS), rounds=5, batch_size=32, seed=0))
-    x = torch.cat([tree["x"] for kind, tree in seen if kind == "samples"])
-    y = torch.cat([tree["y"] for kind, tree in seen if kind == "labels"])
+    server, listener = receiver(), Listener(CODECS, kinds=["samples", "labels"])
+    list(pool(shares(digits, 3), server, listener, rounds=5, batch_size=32, seed=0))
+    x = torch.cat([m.tree["x"] for m in listener.heard if m.kind == "samples"])
+    y = torch.cat([m.tree["y"] for m in listener.heard if m.kind == "labels"])
     came = sorted([*row.tolist(), label] for row, label in zip(x, y.tolist(), strict=True))
     sent = zip(digits.x_train, digits.y_train.tolist(), strict=True)
     assert came == sorted([*row.tolist(), label] for row, label in sent)
