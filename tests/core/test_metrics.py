@@ -15,11 +15,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from fltoolkit import Party, evaluate
 from fltoolkit.metrics import ACCURACY, Metric
+from fltoolkit.testing import normal
 from fltoolkit_research.metrics import MEAN_SQUARED_ERROR, PERPLEXITY
-
-
-def drawn(*shape, seed=0):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def whole(loss_fn):
@@ -27,9 +24,9 @@ def whole(loss_fn):
     return [Party("all", nn.Identity(), loss_fn=loss_fn)]
 
 
-LOGITS, ONES = drawn(60, 1), (drawn(60, 1, seed=1) > 0).float()
-SCORES, CLASSES = drawn(90, 5), torch.arange(90) % 5
-TEXT, LETTERS = drawn(12, 7, 9), torch.arange(108).reshape(12, 9) % 7
+LOGITS, ONES = normal(60, 1), (normal(60, 1, seed=1) > 0).float()
+SCORES, CLASSES = normal(90, 5), torch.arange(90) % 5
+TEXT, LETTERS = normal(12, 7, 9), torch.arange(108).reshape(12, 9) % 7
 
 
 @pytest.mark.parametrize(("outputs", "y"), [(SCORES, CLASSES), (TEXT, LETTERS)])

@@ -1,16 +1,16 @@
 """FedBuff: traces by hand on a scripted clock, and what it equals."""
 
+import copy
 import math
 
 import pytest
 import torch
-from core.federated.small import One, column, number, walk_by_x
+from core.federated.small import One, column, number, walk_by_x, workers
 from torch import nn
 
 from experiments.replications.asynchronous import AsyncServer, fedbuff
 from fltoolkit.channel import Channel
 from fltoolkit.federated import Even, Fleet, Local, Polynomial, Scripted, fedavg
-from fltoolkit.models import seeded
 
 TWO = {"a": number(1), "b": number(10)}
 CLOCK = Scripted({"a": [1.0], "b": [3.0]})
@@ -52,17 +52,9 @@ def test_the_servers_optimizer_gets_the_change():
     assert model.w.item() == 0.5 * (1 + 1) / 2
 
 
-def net_and_people():
-    with seeded(0):
-        model = nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 3), nn.LogSoftmax(dim=1)).double()
-    g = torch.Generator().manual_seed(1)
-    x, y = torch.randn(30, 6, generator=g).double(), torch.randint(3, (30,), generator=g)
-    return model, {f"c{k}": (x[k::3], y[k::3]) for k in range(3)}
-
-
 def test_the_first_buffer_of_everybody_is_a_round_of_fedavg():
-    model, clients = net_and_people()
-    other, _ = net_and_people()
+    model = nn.Sequential(nn.BatchNorm1d(5), nn.Linear(5, 3), nn.LogSoftmax(dim=1)).double()
+    other, clients = copy.deepcopy(model), {n: (x.double(), y) for n, (x, y) in workers(3).items()}
     how = {"rounds": 1, "local": Local(batch_size=None, lr=0.1, steps=2)}
     list(fedavg(model, clients, Channel(), cohort=3, **how))
     server = AsyncServer(concurrency=3)

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from core.federated.small import ADAM, FOUR, INNER, network, three_layers, weights
+from core.federated.small import ADAM, FOUR, INNER, network, same, three_layers, weights
 
 from experiments.replications.decoupled_momentum import Momenta, demo, dion
 from experiments.replications.drift import Corrections, scaffold
@@ -73,11 +73,3 @@ def test_each_learns_and_a_saved_run_goes_on_as_one_that_never_stopped(name, tmp
     assert whole[1].transfers == second[1].transfers
     for one, other in zip(whole[2], second[2], strict=True):
         assert same(one.state_dict(), other.state_dict())
-
-
-def same(one, other):
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other

@@ -13,20 +13,16 @@ from fltoolkit_research.codecs import BFloat16
 MAX = torch.finfo(torch.float32).max
 
 
-def values_of(e, m, bias):
-    """All values, straight from the definition."""
-    magnitudes = [
+@pytest.mark.parametrize(("e", "m"), [(e, m) for e in range(1, 8) for m in range(8 - e)])
+def test_float8_rounds_to_the_nearest_of_all_codes(e, m):
+    bias = 2 ** (e - 1) - 1 + (e == 7)
+    magnitudes = [  # straight from the definition
         math.ldexp(M, 1 - bias - m) if E == 0 else math.ldexp(2**m + M, E - bias - m)
         for E in range(2**e)
         for M in range(2**m)
     ]
-    return [*magnitudes, *(-v for v in magnitudes)]
-
-
-@pytest.mark.parametrize(("e", "m"), [(e, m) for e in range(1, 8) for m in range(8 - e)])
-def test_float8_rounds_to_the_nearest_of_all_codes(e, m):
-    bias = 2 ** (e - 1) - 1 + (e == 7)
-    stage, all_values = Float8(e, m, bias=bias), torch.tensor(values_of(e, m, bias)).double()
+    all_values = torch.tensor([*magnitudes, *(-v for v in magnitudes)]).double()
+    stage = Float8(e, m, bias=bias)
     assert stage.num_levels == len(all_values)
     x = normal(500, seed=e) * 4
     out = there_and_back(stage, x).double()

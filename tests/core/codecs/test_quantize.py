@@ -236,12 +236,7 @@ def test_blocks_of_any_width_are_plain(width):
 
 
 # ------------------------------------------------------------------------------------- theory
-def mean_of_many(stage, x, num_draws=NUM_DRAWS):
-    """The mean of many messages of one link."""
-    return torch.stack([there_and_back(stage, x) for _ in range(num_draws)]).double().mean(0)
-
-
-def tolerance(stage, x, num_draws=NUM_DRAWS):
+def tolerance(stage, x):
     """4 sigma of the mean if it is x, for values rounded to one of two neighbouring levels."""
     parts = copy.deepcopy(stage).apply({"w": x})
     symbols, num_levels = parts["w"]
@@ -251,9 +246,9 @@ def tolerance(stage, x, num_draws=NUM_DRAWS):
     )
     step = next_lowest - low
     part = ((x - low) / step) % 1
-    sigma = step * (part * (1 - part) / num_draws).sqrt()
+    sigma = step * (part * (1 - part) / NUM_DRAWS).sqrt()
     # events too rare for the normal law; the grid of the dither; rounding to float32
-    return 4 * sigma + 5 * step / num_draws + step * 2**-16 + x.abs().max() * 2**-22
+    return 4 * sigma + 5 * step / NUM_DRAWS + step * 2**-16 + x.abs().max() * 2**-22
 
 
 @pytest.mark.slow
@@ -264,7 +259,8 @@ def tolerance(stage, x, num_draws=NUM_DRAWS):
     ids=["normal", "heavy tails", "far from zero", "sparse"],
 )
 def test_random_rounding_is_unbiased(stage, x):
-    mean = mean_of_many(copy.deepcopy(stage), x)
+    link = copy.deepcopy(stage)
+    mean = torch.stack([there_and_back(link, x) for _ in range(NUM_DRAWS)]).double().mean(0)
     assert ((mean - x).abs() <= tolerance(stage, x)).all()
     assert not torch.equal(there_and_back(stage, x), x)
 

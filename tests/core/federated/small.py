@@ -78,3 +78,12 @@ def three_layers(seed=0):
 
 def weights(model):
     return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def same(one, other):
+    """Of states: dicts and lists of tensors and plain values, to the bit."""
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other

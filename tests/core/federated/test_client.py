@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 import torch
+from core.federated.small import same
 from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss, nll_loss
 
@@ -276,16 +277,6 @@ def snapshot(module):
         [param.requires_grad for param in module.parameters()],
         torch.get_rng_state(),
     )
-
-
-def same(a, b):
-    if isinstance(a, torch.Tensor):
-        return torch.equal(a, b)
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(same, a, b))
-    return a == b
 
 
 @pytest.mark.parametrize("name", NETS)

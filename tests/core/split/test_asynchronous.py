@@ -142,16 +142,11 @@ class Odd(Periodic):
         self.period, self.every = 4, every
 
 
-def filled(num_samples):
-    cache = ActivationCache(num_samples)
-    cache.write(torch.arange(2), torch.zeros(2, 640), torch.zeros(2).long())
-    return cache
-
-
 def test_what_is_wrong_is_said_at_the_call():
     alice, bob = parties()
-    used = FreezeAfter(1)
+    used, filled = FreezeAfter(1), ActivationCache(300)
     gate_trace([1.0] * 3, used)
+    filled.write(torch.arange(2), torch.zeros(2, 640), torch.zeros(2).long())
     for settings, match in [
         ({"gate": used}, "begins in C with an empty cache"),
         (
@@ -161,7 +156,7 @@ def test_what_is_wrong_is_said_at_the_call():
         ({"gate": AlwaysA(), "num_epochs": 0}, "num_epochs=0 leaves nothing"),
         ({"gate": Odd(every=0)}, "every=0: whole steps, 1 or more"),
         (
-            {"gate": AlwaysA(), "upload": Upload(delta=True), "bookmark": Bookmark(filled(300))},
+            {"gate": AlwaysA(), "upload": Upload(delta=True), "bookmark": Bookmark(filled)},
             "needs an empty cache",
         ),
     ]:

@@ -4,9 +4,11 @@ import pytest
 import torch
 from torch import nn
 
+from fltoolkit.testing import normal
 from fltoolkit_research.leakage import nearest_tokens, train_token_decoder, unigram_guess
 
 TOKENS, WIDTH, PLACES = 7, 12, 9
+TABLE = normal(TOKENS, WIDTH, seed=9)
 HOW = {"num_tokens": TOKENS, "seed": 0, "max_epochs": 120}
 
 
@@ -17,31 +19,23 @@ def windows(n=60, seed=0):
     return torch.where(drawn < TOKENS, drawn, 0)
 
 
-def table():
-    return torch.randn(TOKENS, WIDTH, generator=torch.Generator().manual_seed(9))
-
-
-def noise(shape, seed=3):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
 def share(guess, tokens):
     return float((guess == tokens).double().mean())
 
 
 def test_the_nearest_embedding_is_found_with_and_without_positions():
-    tokens, positions = windows(), 5 * noise((PLACES, WIDTH))
-    h = table()[tokens] + positions
-    assert share(nearest_tokens(h, table(), positions=positions), tokens) == 1
-    assert share(nearest_tokens(h, table()), tokens) < 0.6
+    tokens, positions = windows(), 5 * normal(PLACES, WIDTH)
+    h = TABLE[tokens] + positions
+    assert share(nearest_tokens(h, TABLE, positions=positions), tokens) == 1
+    assert share(nearest_tokens(h, TABLE), tokens) < 0.6
 
 
 @pytest.mark.later
 @pytest.mark.parametrize(("hidden", "reach"), [(0, 0), (32, 0), (0, 1), (32, 1)])
 def test_a_probe_finds_tokens_through_an_unknown_linear_layer(hidden, reach):
-    mixing, known, victims = noise((WIDTH, WIDTH)), windows(), windows(30, seed=1)
-    decoder = train_token_decoder(table()[known] @ mixing, known, hidden=hidden, reach=reach, **HOW)
-    guess = decoder(table()[victims] @ mixing)
+    mixing, known, victims = normal(WIDTH, WIDTH), windows(), windows(30, seed=1)
+    decoder = train_token_decoder(TABLE[known] @ mixing, known, hidden=hidden, reach=reach, **HOW)
+    guess = decoder(TABLE[victims] @ mixing)
     assert guess.shape == victims.shape
     assert share(guess, victims) == 1 == decoder.validation
 
@@ -51,7 +45,7 @@ def test_only_reach_finds_what_stands_at_the_neighbour():
     known, victims = windows(200), windows(50, seed=1)
 
     def moved(tokens):
-        return table()[tokens.roll(1, dims=1)]  # each place tells of the one before it
+        return TABLE[tokens.roll(1, dims=1)]  # each place tells of the one before it
 
     found = {}
     for reach in (0, 1):
@@ -63,16 +57,16 @@ def test_only_reach_finds_what_stands_at_the_neighbour():
 def test_who_hears_only_noise_guesses_the_most_frequent_token():
     known, victims = windows(), windows(30, seed=1)
     decoder = train_token_decoder(
-        noise((60, PLACES, WIDTH)), known, num_tokens=TOKENS, seed=0, hidden=32
+        normal(60, PLACES, WIDTH), known, num_tokens=TOKENS, seed=0, hidden=32
     )
     null = unigram_guess(victims, known, num_tokens=TOKENS)
     assert 0.4 < null < 0.7
-    assert abs(share(decoder(noise((30, PLACES, WIDTH), 4)), victims) - null) < 0.1
+    assert abs(share(decoder(normal(30, PLACES, WIDTH, seed=4)), victims) - null) < 0.1
 
 
 def test_the_same_seed_gives_the_same_decoder_and_leaves_the_global_generator():
     known = windows()
-    h, state = table()[known], torch.get_rng_state()
+    h, state = TABLE[known], torch.get_rng_state()
     one, two = (train_token_decoder(h, known, num_tokens=TOKENS, seed=3) for _ in range(2))
     assert torch.equal(torch.get_rng_state(), state)
     for a, b in zip(one.network.parameters(), two.network.parameters(), strict=True):
