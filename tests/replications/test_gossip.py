@@ -23,11 +23,16 @@ def spread(memory):
 
 
 @pytest.mark.later
-def test_a_group_of_all_workers_is_diloco():
+@pytest.mark.parametrize(
+    ("protocol", "all_of"), [(noloco, {"group": 4}), (sparta, {"fraction": 1})]
+)
+def test_a_group_of_all_workers_or_all_values_each_round_is_diloco(protocol, all_of):
+    """With momentum outside, or a plain mean."""
     model, other, memory = network(), network(), Apart()
     outer = torch.optim.SGD(other.parameters(), lr=0.7, momentum=0.5)
-    list(noloco(model, FOUR, Channel(), rounds=4, local=INNER, group=4, memory=memory))
-    list(diloco(other, FOUR, Channel(), rounds=4, local=INNER, outer=outer))
+    how = {"rounds": 4, "local": INNER}
+    list(protocol(model, FOUR, Channel(), **how, **all_of, memory=memory))
+    list(diloco(other, FOUR, Channel(), **how, outer=outer if protocol is noloco else None))
     assert torch.allclose(weights(model), weights(other), atol=1e-5)
     assert spread(memory) < 1e-5
 
@@ -53,15 +58,6 @@ def test_pairs_against_the_step_written_plainly():
         for name in start:
             assert torch.allclose(memory.weights[worker][name], phi[worker][name], atol=1e-5)
     assert torch.equal(model[0].weight, memory.weights["w0"]["0.weight"])
-
-
-@pytest.mark.later
-def test_all_values_each_round_are_diloco_with_a_plain_mean():
-    model, other, memory = network(), network(), Apart()
-    list(sparta(model, FOUR, Channel(), rounds=4, local=INNER, fraction=1, memory=memory))
-    list(diloco(other, FOUR, Channel(), rounds=4, local=INNER))
-    assert torch.allclose(weights(model), weights(other), atol=1e-5)
-    assert spread(memory) < 1e-5
 
 
 def test_the_drawn_values_are_equal_afterwards_and_no_others():

@@ -24,8 +24,6 @@ from fltoolkit_research import (
 from fltoolkit_research.codecs import ContextEntropy
 
 SMALL = {"num_samples": 200, "rounds": 1}
-
-
 TWO_WAYS = {
     "activations": Pipeline(Quantize(3), ContextEntropy()),
     "gradients": Pipeline(TopK(0.1), Quantize(4), ContextEntropy()),

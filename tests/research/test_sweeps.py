@@ -18,9 +18,7 @@ from fltoolkit.codecs import Pipeline
 from fltoolkit_research import Experiment, Store, sweep, sweeps
 
 TINY = {"num_samples": 64, "rounds": 1}
-
 PLANS = [Experiment("split", seed=seed, **TINY) for seed in range(4)]
-
 DIVERGES = Experiment("split", lr=1e30, **TINY)
 
 
