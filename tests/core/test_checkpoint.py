@@ -169,17 +169,6 @@ def test_a_full_disk_leaves_the_save_before_and_no_rest(tmp_path):
     assert load_run(tmp_path, [alice], channel) == 0
 
 
-def forged(folder, file, change):
-    """Change what a saved file holds, and its line of sums with it."""
-    path = folder / file
-    state = state_of(path.read_bytes())
-    change(state)
-    before, content = _line_of_sums(path.read_bytes(), file), written(state)
-    path.write_bytes(content)
-    sums = folder / "SHA256SUMS"
-    sums.write_text(sums.read_text().replace(before, _line_of_sums(content, file)))
-
-
 def momentum_of_stride_0(state):
     state["optimizer"]["state"][0]["momentum_buffer"] = torch.zeros(1).expand(999)
 
@@ -209,7 +198,12 @@ def test_a_save_that_does_not_fit_changes_nothing(tmp_path, file, change, words)
         list(train_split(parties, [(x[:8], y[:8])] * 2, channel))
         return parties, channel
 
-    forged(save_run(tmp_path, *made()), file, change)
+    path = save_run(tmp_path, *made()) / file
+    state, sums = state_of(path.read_bytes()), path.with_name("SHA256SUMS")
+    change(state)  # and its line of sums with it
+    line, content = _line_of_sums(path.read_bytes(), file), written(state)
+    path.write_bytes(content)
+    sums.write_text(sums.read_text().replace(line, _line_of_sums(content, file)))
     parties, channel = made()
     owners = [channel, *parties]
     before = [written(owner.state_dict()) for owner in owners]

@@ -49,7 +49,6 @@ def test_each_learns_and_a_saved_run_goes_on_as_one_that_never_stopped(name, tmp
     """Weights, ledger, and what each worker keeps to itself."""
     make = three_layers if name == "dion" else network
     count = "steps" if name in ("ddp", "demo", "dion") else "rounds"
-
     protocol, memory = RUNS[name]
 
     def fresh(seed):

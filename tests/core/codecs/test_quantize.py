@@ -122,26 +122,24 @@ def test_fast_is_plain(bits, n):
         torch.testing.assert_close(Quantize(bits).undo(sent)["w"], plain.undo(sent)["w"], **close)
 
 
-def plain_dither(key, n):
-    """Of each chunk the first half from 16 raw bits each, the second what they lack of 1."""
-    bits, u = np.random.SFC64(key), []
-    for size in [CHUNK] * (n // CHUNK) + [n % CHUNK]:
-        half = (size + 1) // 2
-        first = bits.random_raw((half + 3) // 4).view(np.uint16)[:half] / 65536
-        u += [first, 65535 / 65536 - first[: size - half]]
-    return np.concatenate(u)
-
-
 @pytest.mark.parametrize("bits", [1, 4, 8, 11, 16])
 @pytest.mark.parametrize("n", [3, 4096, CHUNK + 7])
 def test_dither_is_plain(bits, n):
-    """floor(position + u) with the raw numbers of the documented generator, in float64."""
+    """floor(position + u) with the raw numbers of the documented generator, in float64.
+
+    Of each chunk the first half is from 16 raw bits each, the second what they lack of 1.
+    """
     x = normal(n, seed=n)
     stage = Quantize(bits, stochastic=True, seed=5)
     stage.start_link(9)
     symbols = symbols_of(stage, x)
-    u = torch.from_numpy(plain_dither(np.random.SeedSequence([5, 9, 0]), n))
-    wanted = ((x.double() - x.min()) / step_of(x, bits) + u).floor()
+    raw, u = np.random.SFC64(np.random.SeedSequence([5, 9, 0])), []
+    for size in [CHUNK] * (n // CHUNK) + [n % CHUNK]:
+        half = (size + 1) // 2
+        first = raw.random_raw((half + 3) // 4).view(np.uint16)[:half] / 65536
+        u += [first, 65535 / 65536 - first[: size - half]]
+    position = (x.double() - x.min()) / step_of(x, bits)
+    wanted = (position + torch.from_numpy(np.concatenate(u))).floor()
     assert (symbols - wanted).abs().max() <= 1
     assert (symbols != wanted).double().mean() <= (0 if bits > 8 else 4 / n + 2**-13)
 

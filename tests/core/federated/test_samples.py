@@ -69,18 +69,14 @@ WRONG = [
 ]
 
 
-class Extra(nn.Linear):
-    def get_extra_state(self):
-        return {"version": 1}
-
-
 def test_settings_that_no_round_could_use_are_named_at_once():
     model = net(nn.LogSoftmax(dim=1))
     with pytest.raises(ValueError, match=r"client 'b' has the label 7, and the model's 3 outputs"):
         start({"a": (X, Y), "b": (X, torch.full((9,), 7))})
     start({"a": (X, torch.full((9,), -100).index_fill(0, torch.arange(2), 1))})  # ignored
+    extra = type("Extra", (nn.Linear,), {"get_extra_state": lambda layer: {"version": 1}})
     with pytest.raises(TypeError, match=r"'0\._extra_state' of the model's state is a dict"):
-        start({"a": (X, Y)}, nn.Sequential(Extra(6, 3), nn.LogSoftmax(dim=1)))
+        start({"a": (X, Y)}, nn.Sequential(extra(6, 3), nn.LogSoftmax(dim=1)))
     lbfgs = Server(optimizer=torch.optim.LBFGS(model.parameters()))
     with pytest.raises(TypeError, match="'server': LBFGS needs a closure"):
         start({"a": (X, Y)}, model, server=lbfgs)

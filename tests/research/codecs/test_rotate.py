@@ -149,7 +149,6 @@ def test_the_signs_stay_what_they_are():
     assert y.tolist() == [26.0, 14.0, 10.5, 13.5, 9.5, 10.5]
 
 
-# --------------------------------------------------------------------- before a plain quantizer
 def moments(stage, x, num_messages):
     """The mean of what many messages bring, its distance from x, and what of that is chance."""
     codec = Pipeline(*copy.deepcopy(stage))
