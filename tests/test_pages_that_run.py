@@ -1,5 +1,3 @@
-"""The code of these pages runs, and prints what the page says."""
-
 import re
 import runpy
 

@@ -32,8 +32,6 @@ MESSAGES, STORED_RUNS, KEYS, RESUMED = (
     for name in ("messages.json", "runs.json", "keys.json", "checkpoint/records.json")
 )
 
-# ------------------------------------------------------------- what holds on every machine, and how
-#
 # Sums of floats end in other digits on another processor: by 4e-7 of a record's size and less, with
 # AVX-512, AVX2 and SSE. So numbers of a run whose messages lose nothing agree to 1e-5 everywhere.
 # A codec that loses something rounds, and where a value lies within those digits of the middle
@@ -144,7 +142,6 @@ def check_play(play: Callable[[], Any], stored: Any, codecs_of: Callable[[], Any
         check(got, stored, measured_room(play))
 
 
-# ------------------------------------------------------------------------------------- messages
 def check_tree(got, stored):
     """Bit by bit, on every machine, as docs/security.md promises."""
     assert stored_runs.dumped(got) == stored
@@ -209,7 +206,6 @@ def test_an_answer_is_read_as_before():
     check_tree(stored_runs.introduced(places).decode(answer), stored[1]["decoded"])
 
 
-# ----------------------------------------------------------------------------------------- runs
 def test_each_run_is_there_once():
     assert [*STORED_RUNS] == [*RUNS]
 
@@ -224,7 +220,6 @@ def test_a_run_gives_the_stored_records_bytes_and_weights(name):
     )
 
 
-# ---------------------------------------------------------------------------------------- sweeps
 PLANNED = read(STORED / "experiments.json")
 RESULTS = {r.experiment.key: r for r in Store(STORED / "sweep.jsonl").results()}
 
@@ -271,7 +266,6 @@ def test_a_run_of_the_results_page_gives_the_same_again():
     assert history[-1]["test_loss"] == pytest.approx(kept.history[-1]["test_loss"], rel=0.01)
 
 
-# ------------------------------------------------------------------------------------ saved runs
 @pytest.mark.parametrize("name", RESUMABLE)
 def test_a_saved_run_goes_on_to_the_stored_end(name, tmp_path):
     shutil.copytree(STORED / "checkpoint" / name, tmp_path / name)

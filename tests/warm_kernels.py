@@ -82,7 +82,6 @@ def end() -> None:
         _running = None
 
 
-# --------------------------------------------------------------------------------- the starter
 def start(address: str, *words: str) -> None:
     """Let the server fork a kernel with these words as its command line, and wait for its end."""
     told = {"words": words, "env": dict(os.environ), "cwd": os.getcwd()}
@@ -93,7 +92,6 @@ def start(address: str, *words: str) -> None:
         line.recv(1)  # nothing comes: it ends when the kernel has ended
 
 
-# ------------------------------------------------------------------- the server and its kernels
 def serve(address: str) -> None:
     """Fork a kernel for each starter, until the input ends."""
     import importlib

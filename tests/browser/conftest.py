@@ -1,5 +1,3 @@
-"""Fixtures of the browser tests: a JupyterLab in a folder of its own, and a page."""
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""Real JupyterLab in a real browser: live curves move while a cell runs, and sliders act."""
-
 import json
 import re
 import time

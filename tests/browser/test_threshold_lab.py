@@ -1,5 +1,3 @@
-"""The threshold lab in a real browser: Start, steer while it trains, Stop; other cells run on."""
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""Cheats for test_cheats.py: what a party looks for, and entries that go round the wire."""
-
 # Each probe runs inside a party and leaves FOUND = True if it has found what it must not have.
 # Outside the fence, in the test's own process, OUTSIDE of them find it: so they can.
 PROBES = {

@@ -34,7 +34,6 @@ def rehearsed(text, league="open"):
     return list(rehearse(text, track="digits", league=league))
 
 
-# ------------------------------------------------------------------------ rules of the wire
 @pytest.mark.parametrize(
     ("league", "name"),
     [*product(["open"], hostile.REFUSED), *product(["sums"], hostile.REFUSED_IN_SUMS)],
@@ -95,7 +94,6 @@ def test_fewer_runs_are_never_a_record():
             verify(hostile.HONEST, track="digits", league="open", num_runs=num_runs)
 
 
-# ------------------------------------------------------------------------ what a file knows
 NUMBERS = ", ".join(map(str, range(1000)))
 LETTERS = np.random.default_rng(0).integers(4, size=(20_000, 2)).tolist()
 KNOWS = {  # what could stand for data, and the least that it costs
@@ -135,7 +133,6 @@ def test_a_text_is_charged_by_its_bytes_and_comments_do_not_reach_the_entry():
         read_entry(deep)  # it grows when it is written out
 
 
-# ------------------------------------------------------------------------ seeds and choice
 def test_seeds_depend_on_the_file_and_on_the_salt():
     """So a seed in the code, or a file that was tried until it was lucky, fits no other run."""
     text = hostile.HONEST
@@ -190,7 +187,6 @@ def test_a_knower_of_the_classes_fails():
     assert max(accuracy(means[0], drawn) for drawn in draws[1:]) < 0.4
 
 
-# ------------------------------------------------------------------------ behind the fence
 @slow_and_fenced
 def test_no_party_finds_data_models_records_or_the_seed():
     """What else the fence keeps away from a party is tried in tests/grading/test_fence.py."""

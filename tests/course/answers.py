@@ -1,5 +1,3 @@
-"""What several test files of this room share."""
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,5 +1,3 @@
-"""What the tests of the course share: nobody's edition, and a folder of the course."""
-
 from pathlib import Path
 
 import pytest

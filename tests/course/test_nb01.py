@@ -1,5 +1,3 @@
-"""Answers of notebook 01, against real messages."""
-
 import pytest
 import torch
 from core.split.networks import party

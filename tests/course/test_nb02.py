@@ -1,5 +1,3 @@
-"""Answers of notebook 02."""
-
 from course.answers import Case
 
 CASES = {

@@ -1,5 +1,3 @@
-"""Answers of notebook 03, against the package's gates."""
-
 from course.answers import Case
 
 from fltoolkit.split import Decay, LossGate, State, gate_trace

@@ -1,5 +1,3 @@
-"""Answers of notebook 03b, against a real relay."""
-
 import torch
 from core.split.networks import party
 from course.answers import Case

@@ -1,5 +1,3 @@
-"""Answers of notebook 04, against real messages."""
-
 import pytest
 import torch
 from course.answers import NAN, Case

@@ -1,5 +1,3 @@
-"""Answers of notebook 05: right in several spellings, wrong as readers are wrong."""
-
 import pytest
 import torch
 from course.answers import NAN, Case, Printed

@@ -1,5 +1,3 @@
-"""Answers of notebook 06: programs and numbers that are right, and mistakes that readers make."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""Answers of notebook 10."""
-
 from course.answers import NAN, Case
 
 CASES = {

@@ -1,5 +1,3 @@
-"""The answers of notebook 11: in several spellings, and the mistakes that readers make."""
-
 from course.answers import Case
 
 from fltoolkit.channel import Channel

@@ -1,5 +1,3 @@
-"""The checks of notebook 12: right answers in several spellings, and plausible mistakes."""
-
 from course.answers import Case
 
 STEP = {"batch_size": 16, "context": 64, "width": 64, "bits": 2}  # 65,536 values

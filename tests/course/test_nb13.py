@@ -1,5 +1,3 @@
-"""The checks of notebook 13: right answers in several spellings, and plausible mistakes."""
-
 import numpy as np
 from course.answers import Case
 

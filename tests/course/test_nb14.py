@@ -1,5 +1,3 @@
-"""The checks of notebook 14: right answers in several spellings, and plausible mistakes."""
-
 from course.answers import Case
 
 SCORES = [0.96, 0.95, 0.97, 0.96, 0.96]

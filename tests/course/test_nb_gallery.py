@@ -1,5 +1,3 @@
-"""Answers of the codec gallery."""
-
 import math
 
 import torch

@@ -1,5 +1,3 @@
-"""The quizzes: right answers in several spellings, and a hint for each wrong one."""
-
 import json
 import re
 from pathlib import Path

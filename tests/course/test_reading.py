@@ -1,5 +1,3 @@
-"""One reader for guesses, checks and the quiz: right answers in many forms, wrong ones in many."""
-
 import math
 from typing import Any
 

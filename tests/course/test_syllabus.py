@@ -1,5 +1,3 @@
-"""The whole course at a glance: what is done, from the file beside the notebooks."""
-
 import ast
 import json
 import math

@@ -1,5 +1,3 @@
-"""What test_averaging.py runs in several processes: workers that train one model."""
-
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from functools import partial

@@ -167,7 +167,6 @@ def alone(name: str, compressed: bool) -> dict[str, Any]:
     return summary(cast, channel, records)
 
 
-# ------------------------------------------------------------------------- what processes run
 def together(rank: int, tell: Tell, names: list[str], ranks: dict[str, int]) -> None:
     """One process's part in some runs, one after the other."""
     torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=PATIENCE))
@@ -248,7 +247,6 @@ def train_u(parties: list[Party], batches: Iterator, channel: Channel) -> Iterat
     return train_split(parties, batches, channel, labels_from="alice")
 
 
-# ------------------------------------------------------------------------ several beside one
 def parts_of_one_run(
     told: list[Any], name: str, compressed: bool, ranks: dict[str, int], whole: dict[str, Any]
 ) -> dict[int, dict]:
@@ -267,7 +265,6 @@ def parts_of_one_run(
     return parts
 
 
-# ------------------------------------------------------------------------------ starting them
 def start(function: Callable, num: int, *arguments: Any) -> list[Any]:
     """Run ``function(rank, tell, *arguments)`` in ``num`` processes; all that they tell.
 

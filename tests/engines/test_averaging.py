@@ -1,5 +1,3 @@
-"""Workers in processes of their own: the weights and messages of one process."""
-
 import subprocess
 import sys
 

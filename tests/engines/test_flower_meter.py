@@ -1,5 +1,3 @@
-"""The meter in an app of Flower that does not know the package."""
-
 import random
 
 import pytest

@@ -72,7 +72,6 @@ def stored(drive, name="msgv2_"):
     return [f for f in drive.store.files.values() if f.name.startswith(name)]
 
 
-# ---------------------------------------------------------------------- the seams of syft
 def test_one_function_is_replaced_and_put_back():
     from syft.sync.connections.drive import gdrive_transport
 
@@ -468,7 +467,6 @@ def test_an_approved_job_can_hide_private_data_in_an_update_of_the_right_shape(n
     assert torch.equal(stolen, X[0])  # docs and notebook 09 say so in plain words
 
 
-# --------------------------------------------------------------------- the two Colab notebooks
 @pytest.mark.later
 def test_the_two_colab_notebooks_understand_each_other(monkeypatch):
     """All their cells but install, login and clean-up, in the order of turns, in two threads."""

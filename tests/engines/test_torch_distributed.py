@@ -1,5 +1,3 @@
-"""Split learning over torch.distributed: as in one process, and what goes wrong."""
-
 import json
 import re
 import subprocess
@@ -57,7 +55,6 @@ def test_several_processes_are_one(three, two, ranks, name, compressed):
             assert [r.get(kept) for r in part["records"]] == [r.get(kept) for r in whole["records"]]
 
 
-# -------------------------------------------------------------------------------------- faults
 @pytest.mark.parametrize("values", [b"\xff", b"[1, 2]", b"7", b"[" * 100_000])
 def test_values_that_cannot_be_read_name_their_sender(monkeypatch, values):
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)

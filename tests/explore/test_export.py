@@ -76,7 +76,6 @@ def test_scripts_and_the_data_of_a_page_are_small() -> None:
         assert sum((EXPLORE / name).stat().st_size for name in names) <= 520_000, page
 
 
-# ------------------------------------------------- waits, which the store of a run does not hold
 WORKERS = Task("topics", context=16, layers=1, width=16, batch_size=2, workers=3, steps=6)
 CUT = language_split.Task("t", "topics", 102, 3, 2, 1e-3, 4)
 

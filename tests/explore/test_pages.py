@@ -1,5 +1,3 @@
-"""The pages by hand: dragged, by keyboard, in the dark, on a phone, by address."""
-
 import re
 from html import unescape
 from itertools import pairwise
@@ -40,7 +38,6 @@ def state(tab: Any) -> dict[str, str]:
     )
 
 
-# ---------------------------------------------------------------------------------- on the site
 def dead(site: Path) -> list[str]:
     """The links and pictures of all pages of a built site that lead nowhere inside it.
 
@@ -110,7 +107,6 @@ def test_the_first_hit_for_a_word_of_another_system_is_the_page_for_those_who_co
     tab.close()
 
 
-# ----------------------------------------------------------------------------------- all pages
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_on_a_wide_screen_and_another_state_of_it_on_a_phone(
     open_page: Open, name: str
@@ -210,7 +206,6 @@ def test_those_who_do_not_see_can_use_it(open_page: Open, name: str) -> None:
     assert all(b - a <= 1 for a, b in pairwise(heads))
 
 
-# -------------------------------------------------------------------------------- the one plot
 def test_the_two_lines_are_dragged(open_page: Open) -> None:
     tab = open_page("pareto")
     for grip, said, (across, down) in (
@@ -252,7 +247,6 @@ def test_marks_are_chosen_by_mouse_and_by_keys(open_page: Open) -> None:
     assert "each owner alone, worst" in tab.get_attribute(f"#{active}", "aria-label")
 
 
-# ---------------------------------------------------------------------------------- the others
 def test_settings_of_leakage_are_chosen_in_the_picture(open_page: Open) -> None:
     tab = open_page("leakage")
     tab.locator("#plot").get_by_role("option", name=re.compile("^top-k 1%")).click()

@@ -1,5 +1,3 @@
-"""The playground by hand, from disk with the network off: buttons, missions, its Python."""
-
 import itertools
 import re
 from typing import Any

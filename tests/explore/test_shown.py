@@ -1,5 +1,3 @@
-"""What the pages show is what was stored, and what Python makes of it."""
-
 import re
 from collections.abc import Iterable
 from statistics import mean
@@ -39,7 +37,6 @@ def around(values: Iterable[float]) -> str:
     return f" [{found.low:.2f} %, {min(found.high, 100):.2f} %]" if found.known else ""
 
 
-# ---------------------------------------------------------------------------------- the one plot
 @pytest.mark.parametrize(("data", "words"), [("digits", "IID"), ("mnist", "non-IID")])
 def test_the_one_plot_shows_the_stored_runs(open_page: Open, data: str, words: str) -> None:
     tab = open_page("pareto", f"#data={data}&partition={words}")
@@ -85,7 +82,6 @@ def test_the_one_plot_shows_the_stored_runs(open_page: Open, data: str, words: s
         assert ledger[kind, way] == amount("nbytes", sent)
 
 
-# ------------------------------------------------------------------------------------ the others
 def test_silence_shows_the_stored_runs(open_page: Open) -> None:
     task = async_states.Task()
     rows = rows_of(task, async_states.settings(task), read(SILENCE))

@@ -1,5 +1,3 @@
-"""Runs assembled notebooks of the course's assignments in this process, cell by cell."""
-
 import contextlib
 import io
 from functools import cache

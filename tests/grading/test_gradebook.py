@@ -586,7 +586,6 @@ def test_rosters_that_are_not_clear(tmp_path):
         assert whose("", lines, {name: name}) == {0: name}
 
 
-# ------------------------------------------------------------------------ pages
 def test_feedback_is_inert_and_says_nothing_that_is_for_the_instructor():
     evil = "<script>alert(1)</script>"
     notes = ["worth a look: network", f"missing cell: {evil}", "handed in as 'x'"]
