@@ -1,6 +1,7 @@
 """The files of the repository, and pages whose code runs: each text block is what was printed."""
 
 import contextlib
+import importlib.util
 import os
 import re
 import subprocess
@@ -31,6 +32,14 @@ def _not_ignored():
         for name in files:
             if not any(fnmatch(name, line) for line in ignored):
                 yield (Path(folder) / name).relative_to(ROOT).as_posix()
+
+
+def load(path):
+    """A file that stands in no package, such as one of tools/, as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def run_page(name, capsys, images=None):

@@ -5,18 +5,16 @@ Public is what a public module (one whose name does not begin with an underscore
 """
 
 import importlib
-import importlib.util
 import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from pages import load
 
 ROOT = Path(__file__).parents[1]
-SPEC = importlib.util.spec_from_file_location("api_pages", ROOT / "docs" / "api_pages.py")
-api_pages = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(api_pages)
+api_pages = load(ROOT / "docs" / "api_pages.py")
 
 # what cannot be imported without PySyft, or on Windows, is looked at elsewhere
 LEFT_OUT = {"fltoolkit_engines"} if find_spec("syft_rds") is None else set()

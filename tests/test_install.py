@@ -2,24 +2,16 @@
 tools/try_pythons.py, which uses it for each Python. Then try_arm64.py and make_slides.py.
 """
 
-import importlib.util
 import re
 import sys
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from pages import load
 
 TOOL = Path(__file__).parents[1] / "tools" / "install.py"
 NOTEBOOKS = TOOL.parents[1] / "notebooks"
-
-
-def load(tool):
-    """A file of tools/ as a module."""
-    spec = importlib.util.spec_from_file_location(f"{tool.stem}_tool", tool)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 install = load(TOOL)

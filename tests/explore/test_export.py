@@ -1,13 +1,12 @@
 """The data files of docs/explore are what the stored runs say, small, and complete."""
 
-import importlib.util
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from explore.conftest import EXPLORE
+from pages import load
 
 from experiments.language import data_parallel
 from experiments.language import split as language_split
@@ -17,17 +16,7 @@ from fltoolkit import Channel
 from fltoolkit.split import Upload
 from fltoolkit_research.federated import AllGather, Ring
 
-
-def load(path: Path, name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-export = load(EXPLORE.parents[1] / "tools" / "export_explore.py", "export_explore")
+export = load(EXPLORE.parents[1] / "tools" / "export_explore.py")
 
 
 @pytest.mark.later
@@ -98,9 +87,7 @@ def test_waits_are_counted(
     setting: Any, side_by_side: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many as messages, of which some go side by side."""
-    channels = []
-
-    begin = Channel.begin
+    channels, begin = [], Channel.begin
 
     def seen(channel: Channel, *args: Any, **kwargs: Any) -> Any:
         channels.append(channel)
