@@ -33,15 +33,11 @@ def test_schema(schema):
     assert done.exit_code == 0, done.output
 
 
-def steps(path):
-    jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
-    return [step for job in jobs.values() for step in job["steps"]]
-
-
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_workflows_run_what_is_there(path):
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    for step in steps(path):
+    jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
+    for step in [step for job in jobs.values() for step in job["steps"]]:
         command = step.get("run", "")
         assert "${{" not in command, "give it to the script by env: a name may hold a command"
         assert set(re.findall(r"\bmake ([a-z-]+)", command)) <= set(targets)

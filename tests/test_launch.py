@@ -13,9 +13,8 @@ from pages import files_of_the_repository
 
 ROOT = Path(__file__).parents[1]
 # like the package itself, wherever it is hosted
-HOME = re.search(r'Repository = "https://github.com/(\S+)"', (ROOT / "pyproject.toml").read_text())[
-    1
-]
+PYPROJECT = (ROOT / "pyproject.toml").read_text()
+HOME = re.search(r'Repository = "https://github.com/(\S+)"', PYPROJECT)[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
@@ -107,8 +106,7 @@ def extras(text):
 
 def test_every_documented_way_installs_what_every_notebook_needs():
     """What a notebook's cell for Colab installs is in the extra that all other ways name."""
-    pyproject = (ROOT / "pyproject.toml").read_text()
-    (course,) = re.findall(r'^course = \["fltoolkit\[(.*?)\]"\]$', pyproject, re.MULTILINE)
+    (course,) = re.findall(r'^course = \["fltoolkit\[(.*?)\]"\]$', PYPROJECT, re.MULTILINE)
     for path in NOTEBOOKS:
         cells = json.loads(path.read_text())["cells"]
         (install,) = [

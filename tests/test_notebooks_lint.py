@@ -3,7 +3,6 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,9 @@ def text(source: str | list[str]) -> str:
     return source if isinstance(source, str) else "".join(source)
 
 
-def problems(notebook: dict[str, Any]) -> list[str]:
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_notebook(path: Path) -> None:
+    notebook = json.loads(path.read_text(encoding="utf-8"))
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     found = []
     if not code or "google.colab" not in text(code[0]["source"]):
@@ -46,12 +47,7 @@ def problems(notebook: dict[str, Any]) -> list[str]:
             found.append(f"code cell {number} saved SVG, which GitHub breaks; use PNG")
         if "image/png" in data and (not plain or re.fullmatch(r"<.*>", plain, re.DOTALL)):
             found.append(f"code cell {number}: picture without its numbers as text: {plain!r}")
-    return found
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
-def test_notebook(path: Path) -> None:
-    assert problems(json.loads(path.read_text(encoding="utf-8"))) == []
+    assert found == []
     assert path.stat().st_size <= MAX_BYTES
 
 

@@ -59,12 +59,6 @@ def notebooks() -> list[str]:
     return sorted(set(found))
 
 
-def container() -> list[str]:
-    """What a container for development runs once, without Debian's packages."""
-    settings = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
-    return [line for line in settings["postCreateCommand"].split(" && ") if "apt-get" not in line]
-
-
 def requirements() -> list[Requirement]:
     """What the package and the lines of set-up ask for, except fltoolkit itself."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
@@ -182,5 +176,7 @@ def test_lines_of_all_other_places(tmp_path, outside):
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "env"], check=True)
     lines = [line for name, each in PAGES.items() if "for_students" not in name for line in each]
     assert len(notebooks()) >= 3
-    lines = [*PAGES["README.md"], *IN_THIS_ENVIRONMENT, *lines, *container(), *notebooks()]
+    settings = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+    container = [c for c in settings["postCreateCommand"].split(" && ") if "apt-get" not in c]
+    lines = [*PAGES["README.md"], *IN_THIS_ENVIRONMENT, *lines, *container, *notebooks()]
     run(dict.fromkeys(lines), tmp_path, outside, tmp_path / "env/bin")

@@ -147,10 +147,6 @@ def check_tree(got, stored):
     assert stored_runs.dumped(got) == stored
 
 
-def test_a_stored_codec_still_has_its_text():
-    assert [*MESSAGES] == ["made_with", *map(repr, CODECS), repr(ANSWER)]
-
-
 @pytest.mark.parametrize("codec", CODECS, ids=repr)
 def test_a_stored_message_is_read_as_before(codec):
     receiver = stored_runs.begun(codec)
@@ -192,22 +188,14 @@ def test_a_message_made_with_matrices_holds_what_it_held(codec):
     check(plain, [{"nbytes": len(m), "decoded": tree} for m, tree in stored], room)
 
 
-def test_an_answer_is_written_as_before():
+def test_an_answer_is_written_and_read_as_before():
     stored = MESSAGES[repr(ANSWER)]
     assert [row["message"] for row in stored_runs.answered()] == [row["message"] for row in stored]
-
-
-def test_an_answer_is_read_as_before():
-    stored = MESSAGES[repr(ANSWER)]
     question, answer = (bytes.fromhex(row["message"]) for row in stored)
     receiver = stored_runs.begun(ANSWERED)
     check_tree(receiver.decode(question), stored[0]["decoded"])
     places = [*receiver.masks(question).values()]
     check_tree(stored_runs.introduced(places).decode(answer), stored[1]["decoded"])
-
-
-def test_each_run_is_there_once():
-    assert [*STORED_RUNS] == [*RUNS]
 
 
 @pytest.mark.later
@@ -224,11 +212,10 @@ PLANNED = read(STORED / "experiments.json")
 RESULTS = {r.experiment.key: r for r in Store(STORED / "sweep.jsonl").results()}
 
 
-def test_experiments_have_their_keys():
+def test_all_that_is_stored_is_there_once_under_its_name():
+    assert [*MESSAGES] == ["made_with", *map(repr, CODECS), repr(ANSWER)]
+    assert [*STORED_RUNS] == [*RUNS]
     assert {f"{e.name}, seed {e.seed}": e.key for e in PLANNED} == KEYS
-
-
-def test_the_stored_sweep_holds_the_experiments():
     assert {key: r.experiment for key, r in RESULTS.items()} == {e.key: e for e in PLANNED}
     assert not any(r.error or not len(r.history) for r in RESULTS.values())
 

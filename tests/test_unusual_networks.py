@@ -140,13 +140,7 @@ def test_sparse_gradients_train_as_dense_ones_do(run, how):
             layers = nn.Embedding(5, 2, sparse=True), nn.Flatten(), nn.Linear(6, 2)
             model = nn.Sequential(*layers, nn.LogSoftmax(dim=1))
         model[0].sparse = sparse
-        list(
-            run(
-                model,
-                {"a": (ids, y), "b": (ids, y)},
-                Channel(),
-                local=Local(4, lr=0.1, steps=1, **how),
-            )
-        )
+        local = Local(4, lr=0.1, steps=1, **how)
+        list(run(model, {"a": (ids, y), "b": (ids, y)}, Channel(), local=local))
         ends.append(model.state_dict())
     torch.testing.assert_close(*ends, rtol=0, atol=1e-6)

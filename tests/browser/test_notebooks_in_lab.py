@@ -128,13 +128,6 @@ MOVING = f"{LIVE}, .jp-OutputArea [role=slider], {BAR}"
 WITH_CONTROLS = re.compile(r"^(?:\w+ = )?(?:Playground|\w+Panel|\w+Lab)\(", re.MULTILINE)
 
 
-def edition(folder: Path, server: Server, page: Any, name: str) -> Notebook:
-    """A notebook as `fltoolkit course` gives it to a reader, without outputs."""
-    if not (folder / "course").exists():
-        copy_notebooks(folder / "course")
-    return open_notebook(page, server, f"course/{name}")
-
-
 def controls(name: str) -> list[str]:
     """The first line of each cell of a notebook that shows sliders or buttons."""
     cells = json.loads((NOTEBOOKS / name).read_text(encoding="utf-8"))["cells"]
@@ -155,7 +148,8 @@ def course() -> Iterator[Any]:
 def test_each_notebook_moves_soon_and_each_of_its_controls_does_something(
     folder: Path, server: Server, page: Any, name: str
 ) -> None:
-    opened = edition(folder, server, page, name)
+    copy_notebooks(folder / "course")  # as a reader gets them, without outputs
+    opened = open_notebook(page, server, f"course/{name}")
     it_moves_soon(opened, name)
     for line in controls(name):
         opened.restart()

@@ -209,21 +209,16 @@ def test_no_party_finds_data_models_records_or_the_seed():
         assert found(hosts.ask([request])[0]) == set()
 
 
-def answer(play, hosts, message):
-    """One exchange with one owner."""
-    play.groups = [[0]]
-    play.wire.up(*play._by_owner(hosts.ask([({"do": "answer"}, [message])], [0])))
-
-
 @slow_and_fenced
 def test_a_party_that_writes_past_the_wire():
     play = Play.of(TRACKS["digits"], "open", read_entry(hostile.FORGING), "a", 0)
+    play.groups = [[0]]
     for forged in hostile.FORGED.values():
         with Hosts(100.0) as hosts:
             hosts.start(play.setups()[1:2])
             message = np.frombuffer(forged.encode(), np.uint8)
             with pytest.raises(CupError, match="answer is malformed"):
-                answer(play, hosts, message)
+                play.wire.up(*play._by_owner(hosts.ask([({"do": "answer"}, [message])], [0])))
 
 
 @pytest.mark.parametrize(

@@ -49,26 +49,24 @@ def test_check(
     assert words in printed
 
 
-def test_hints_fit_wrong_answers_only(capsys: Printed) -> None:
-    hints = {40_960: "A float32 takes 4 bytes.", "bob": "A number, please."}
-    check("bytes", 40_960, 163_840, hints=hints)
-    check("bytes", "bob", 163_840, hints=hints)
-    check("bytes", 163_840, 163_840, hints={163_840: "never seen"})
-    check("bytes", 5, 163_840, hints=hints)
-    first, second, third, fourth = capsys.readouterr().out.splitlines()
-    assert first.endswith("A float32 takes 4 bytes.")
-    assert second.endswith("A number, please.")
-    assert third == "bytes: right, exactly."
-    assert fourth.endswith("too small.")
+BY_VALUE = {4: "A float32 takes 4 bytes.", "bob": "A number, please.", 16: "never seen"}
+BY_RULE = [(lambda a: a < 0, "A size is positive."), (lambda a: True, "Look again.")]
 
 
-def test_hints_by_predicate_survive_any_answer(capsys: Printed) -> None:
-    hints = [(lambda a: a < 0, "A size is positive."), (lambda a: True, "Look again.")]
-    check("size", -1, 3, hints=hints)
-    check("size", "text", 3, hints=hints)
-    first, second = capsys.readouterr().out.splitlines()
-    assert first.endswith("A size is positive.")
-    assert second.endswith("Look again.")
+@pytest.mark.parametrize(
+    ("answer", "hints", "end"),
+    [
+        (4, BY_VALUE, " A float32 takes 4 bytes.\n"),
+        ("bob", BY_VALUE, " A number, please.\n"),
+        (16, BY_VALUE, "bytes: right, exactly.\n"),
+        (5, BY_VALUE, "too small.\n"),
+        (-1, BY_RULE, " A size is positive.\n"),
+        ("text", BY_RULE, " Look again.\n"),
+    ],
+)
+def test_hints_fit_wrong_answers_only(answer: Any, hints: Any, end: str, capsys: Printed) -> None:
+    check("bytes", answer, 16, hints=hints)
+    assert capsys.readouterr().out.endswith(end)
 
 
 anything = st.recursive(

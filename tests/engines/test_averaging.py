@@ -37,12 +37,11 @@ def test_a_failed_training_ends_the_run_in_all_processes():
     assert all("client 'w0', round 0: the local loss is nan" in text for _, text in errors.values())
 
 
-class Elsewhere(Channel):
-    def is_here(self, name):
-        return name != "b"
-
-
 def test_what_needs_all_clients_here_says_so():
+    class Elsewhere(Channel):
+        def is_here(self, name):
+            return name != "b"
+
     clients = {name: (torch.ones(2, 1), torch.zeros(2, 1)) for name in "ab"}
     how = {"local": Local(2, lr=0.1, steps=1, loss_fn=nn.functional.mse_loss)}
     model, tune = nn.Linear(1, 1), ByteBudget(print, nbytes=1, rounds=1)

@@ -347,10 +347,6 @@ def mocks(net):
     return {owner: tuple(net.bob.mock("patients", owner).values()) for owner in ("alice", "carol")}
 
 
-def private(net):
-    return {o.name: tuple(o.private("patients").values()) for o in (net.alice, net.carol)}
-
-
 def by_job(net, jobs):
     owners = {owner: jobs[owner] for owner in ("alice", "carol")}
     return ReviewedJob(jobs["name"], "patients", owners, mocks(net))
@@ -374,7 +370,8 @@ def test_fedavg_by_reviewed_job_is_bit_identical_to_one_process(net, jobs):
     channel, plain = SyftChannel([net.alice, net.carol, net.bob], Q8), flt.Channel(Q8)
     train = by_job(net, jobs)
     ours = fed(channel, Fleet(train.mocks, train), model())
-    theirs = fed(plain, private(net), model())
+    private = {o.name: tuple(o.private("patients").values()) for o in (net.alice, net.carol)}
+    theirs = fed(plain, private, model())
     assert all(map(torch.equal, ours.values(), theirs.values()))
     assert channel.transfers == plain.transfers
     assert {t.kind for t in channel.transfers if t.receiver == "bob"} == {"update"}

@@ -249,16 +249,6 @@ def fenced(code: str, **bounds: int) -> fence.Fenced:
     return fence.start([*PYTHON, code], bounds=fence.Bounds(**bounds))
 
 
-def until_excess(program: fence.Fenced) -> str:
-    until = time.monotonic() + 600
-    while time.monotonic() < until:
-        if excess := program.look():
-            program.stop()
-            return excess
-        time.sleep(0.05)
-    raise AssertionError("nothing was found in 10 minutes")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "bounds", "excess"),
@@ -290,7 +280,12 @@ def until_excess(program: fence.Fenced) -> str:
     ids=["files", "memory of all", "stops", "sockets", "short lives"],
 )
 def test_what_exceeds_a_bound_is_seen(code, bounds, excess):
-    assert excess in until_excess(fenced(code, **bounds))
+    program, until = fenced(code, **bounds), time.monotonic() + 600
+    while not (found := program.look()):
+        assert time.monotonic() < until, "nothing was found in 10 minutes"
+        time.sleep(0.05)
+    program.stop()
+    assert excess in found
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from hostile import CASES, Desk, saved
 from hostile_others import TRIED
 
 from fltoolkit_grading import cli, fence, gradebook, grading
-from fltoolkit_grading.grading import AGAIN, Grade, Limits, grade
+from fltoolkit_grading.grading import AGAIN, Limits, grade
 from fltoolkit_grading.kernel import frame
 from fltoolkit_grading.master import _seed_of, load_master
 
@@ -99,20 +99,12 @@ def batch(master, listener, tmp_path_factory):
     subprocess.run(["rm", "-rf", "--", folder], check=True)  # a folder in it is too deep for Python
 
 
-def differences(results: dict[str, Grade]) -> list[object]:
-    """The results that are not as their case says."""
-    return [
-        (name, result.total, result.status, result.notes, result.output)
-        for name, result in results.items()
-        if result.total != CASES[name].points
-        or not all(n in "; ".join([result.status, *result.notes]) for n in CASES[name].named)
-    ]
-
-
 @slow_and_fenced
 @pytest.mark.parametrize("name", CASES)
 def test_points_and_name(batch, name):
-    assert not differences({name: batch.results[name]})
+    result = batch.results[name]
+    assert result.total == CASES[name].points, result
+    assert all(n in "; ".join([result.status, *result.notes]) for n in CASES[name].named), result
 
 
 @slow_and_fenced
