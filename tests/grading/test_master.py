@@ -307,61 +307,84 @@ def test_a_bad_master_is_refused(change, problem, tmp_path):
         load_master(tmp_path / "m.ipynb")
 
 
-def small_master(check, points=3):
-    """A master with one function to write, ``double``, and this hidden check."""
+def small_master(*checks, points=3):
+    """A master with one function to write, ``double``, and these hidden checks."""
     about = {"schema_version": 3, "locked": False, "grade": False, "solution": False}
     sources = {
         "answer": "def double(x):\n    ### BEGIN SOLUTION\n    return 2 * x\n    ### END SOLUTION",
         "open": "print('yes: right')",
-        "hidden": f"### BEGIN HIDDEN TESTS\n{check}\n### END HIDDEN TESTS",
     }
+    for number, check in enumerate(checks):
+        sources[f"hidden{number}"] = f"### BEGIN HIDDEN TESTS\n{check}\n### END HIDDEN TESTS"
     cells = [
         {"id": name, "cell_type": "code", "source": source, "outputs": [], "execution_count": None}
         | {"metadata": {"nbgrader": about | {"grade_id": name}}}
         for name, source in sources.items()
     ]
     cells[0]["metadata"]["nbgrader"]["solution"] = True
-    cells[2]["metadata"]["nbgrader"] |= {"grade": True, "points": points}
+    for cell in cells[2:]:
+        cell["metadata"]["nbgrader"] |= {"grade": True, "points": points}
     return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("check", "said", "cheap"),
-    [
-        ("print(double(SEED))", "", True),
-        ("print(SEED)", "gives its points to the untouched release", True),
-        ("print(1)\nlen(range(SEED))", "prints the same with every SEED", True),
-        (
-            "### 2 points: a\nprint(double(SEED))\n### 1 point: b\nprint(double(1))",
-            "prints the same with every SEED",
-            True,
-        ),
-        ("double(SEED)\nprint(SEED)", "gives its points to functions that return None", False),
-        ("print(double(SEED), id(double))", "fails the master's own answers", False),
-    ],
+TRIED = (  # hidden checks, and what is said of each
+    ("print(double(SEED))", ""),
+    ("print(SEED)", "gives its points to the untouched release"),
+    ("print(1)\nlen(range(SEED))", "or a step of it, prints the same with every SEED"),
+    (
+        "### 2 points: a\nprint(double(SEED))\n### 1 point: b\nprint(double(1))",
+        "or a step of it, prints the same with every SEED",
+    ),
+    ("double(SEED)\nprint(SEED)", "gives its points to functions that return None"),
+    ("print(double(SEED), id(double))", "fails the master's own answers"),
 )
-def test_a_master_is_tried_before_anybody_gets_it(check, said, cheap, tmp_path, capsys):
+
+
+@pytest.mark.slow
+def test_a_master_is_tried_before_anybody_gets_it(tmp_path, capsys):
     path, out = tmp_path / "m.ipynb", tmp_path / "student.ipynb"
-    path.write_text(small_master(check))
-    assert cli.main(["test", str(path)]) == bool(said)
-    assert said in capsys.readouterr().out
-    refused = bool(said) and cheap
-    assert cli.main(["release", str(path), "--out", str(out)]) == 2 * refused
-    assert out.exists() is not refused
-    if refused and "###" not in check:  # grade draws one seed, so it cannot see such a step
-        (tmp_path / "in").mkdir()
-        (tmp_path / "in" / "ana.ipynb").write_text(json.dumps(release(load_master(path))))
-        about = ["--assignment", str(path), "--out", str(tmp_path / "out")]
-        assert cli.main(["grade", str(tmp_path / "in"), *about]) == 2
+    checks, told = zip(*TRIED, strict=True)
+    path.write_text(small_master(*checks))
+    assert cli.main(["test", str(path)]) == 1
+    said = capsys.readouterr().out
+    for number, words in enumerate(told):
+        assert (re.search(f"'hidden{number}',? {words}", said) is not None) == bool(words), said
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "ana.ipynb").write_text(json.dumps(release(load_master(path))))
+    about = ["--assignment", str(path), "--out", str(tmp_path / "out")]
+    for command, found in (
+        (["release", str(path), "--out", str(out)], {"1", "2", "3"}),
+        (["grade", str(tmp_path / "in"), *about], {"1", "2"}),  # one seed: no such step is seen
+    ):
+        assert cli.main(command) == 2
+        assert {*re.findall(r"'hidden(\d)'", capsys.readouterr().err)} == found
+    assert not out.exists()
+    path.write_text(small_master(checks[0], *checks[4:]))  # what only the command `test` tries
+    assert cli.main(["release", str(path), "--out", str(out)]) == 0
+    assert out.exists()
+    path.write_text(small_master(checks[0]))
+    assert cli.main(["test", str(path)]) == 0
 
 
-def graded(tmp_path, check, *books):
-    """What comes of notebooks that are handed in for a small master, graded without a fence."""
+def test_a_step_has_points_of_its_own_and_a_line_that_was_not_run_is_named(tmp_path, monkeypatch):
+    """One kind of number is right, the other one stops; then the whole answer is no Python; then
+    it is right, by a line of a cell of their own. Graded without a fence.
+    """
+    monkeypatch.setattr(grading, "PATIENCE", 50)
+    check = "n = SEED\n### 1 point: text\nprint(double(str(n)))\n"
+    check += "### 2 points: numbers\nprint(double(n))"
     (tmp_path / "m.ipynb").write_text(small_master(check))
     master, limits = load_master(tmp_path / "m.ipynb"), grading.Limits(fenced=False)
     expected = grading.expected_outputs(master, [5], limits=limits)[5]
-    for answer, *own in books:
+    source = "class Size:\n    pass\nmessage = Size()  # 2; 3\nprint('a test')\nreturn\nfactor = 2"
+    forged = "class Loud:\n    print('line 1 was not run: \\x1b[31m')"
+    named = "cells of their own: line 3 was not run: message = Size()  # 2, 3"
+    for answer, points, words, *own in (
+        ("def double(x):\n    return x + str(x)", 1, "TypeError. Not right: numbers."),
+        ("def double(x):\n    return x + (0 - -x)", 2, "Not right: text."),
+        ("def (", 0, f"a syntax error in answer: not run (Python {sys.version.split()[0]})"),
+        ("def double(x):\n    return factor * x", 3, f"Note: {named}.", source, forged),
+    ):
         mine = release(master)
         mine["cells"][0]["source"] = answer
         mine["cells"] += [
@@ -371,42 +394,14 @@ def graded(tmp_path, check, *books):
         (tmp_path / "ana.ipynb").write_text(json.dumps(mine))
         about = ("ana", tmp_path / "ana.ipynb", master, 5, expected)
         result = grading.grade_one(*about, limits=limits)
-        yield result, gradebook.feedback(master, result)
-
-
-def test_a_step_of_a_hidden_check_has_points_of_its_own(tmp_path, monkeypatch):
-    """One kind of number is right, the other one stops; then the whole answer is no Python."""
-    monkeypatch.setattr(grading, "PATIENCE", 50)
-    check = "n = SEED\n### 1 point: text\nprint(double(str(n)))\n"
-    check += "### 2 points: numbers\nprint(double(n))"
-    texts, numbers = (
-        "def double(x):\n    return x + str(x)",
-        "def double(x):\n    return x + (0 - -x)",
-    )
-    found = graded(tmp_path, check, [texts], [numbers], ["def ("])
-    wanted = {
-        1: "1 of 3 points. It stopped with TypeError. Not right: numbers.",
-        2: "Not right: text.",
-        0: f"a syntax error in answer: not run (Python {sys.version.split()[0]})",
-    }
-    for (points, words), (result, page) in zip(wanted.items(), found, strict=True):
-        assert result.points == {"hidden": points}
+        assert result.points == {"hidden0": points}
+        page = gradebook.feedback(master, result)
         assert words in page
+        assert ("1 of 3 points. It stopped with " in page) == (points == 1)
+    assert [n for n in result.notes if "not run:" in n] == [named]
     (tmp_path / "m.ipynb").write_text(small_master(check, points=4))
     with pytest.raises(AssignmentError, match="its steps have other points"):
         load_master(tmp_path / "m.ipynb")
-
-
-def test_a_line_of_their_own_that_was_not_run_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(grading, "PATIENCE", 50)
-    source = "class Size:\n    pass\nmessage = Size()  # 2; 3\nprint('a test')\nreturn\nfactor = 2"
-    forged = "class Loud:\n    print('line 1 was not run: \\x1b[31m')"
-    answer = "def double(x):\n    return factor * x"
-    ((result, page),) = graded(tmp_path, "print(double(SEED))", [answer, source, forged])
-    assert result.points == {"hidden": 3}
-    named = "cells of their own: line 3 was not run: message = Size()  # 2, 3"
-    assert [n for n in result.notes if "not run:" in n] == [named]
-    assert f"Note: {named}." in page
 
 
 def test_the_line_that_installs_the_package_is_no_reason_to_look():
