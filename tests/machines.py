@@ -68,11 +68,8 @@ def used_in_spite() -> list[str]:
         return []
     torch_has = torch.backends.cpu.get_cpu_capability()
     core = getattr(np, "_core", None) or np.core  # the second one before numpy 2
-    on, dispatched = (
-        core._multiarray_umath.__cpu_features__,
-        core._multiarray_umath.__cpu_dispatch__,
-    )
-    numpy_has = {name for name in dispatched if on[name]} - {*NUMPY_MAY[level]}
+    told, on = core._multiarray_umath, core._multiarray_umath.__cpu_features__
+    numpy_has = {name for name in told.__cpu_dispatch__ if on[name]} - {*NUMPY_MAY[level]}
     return [f"torch: {torch_has}"] * (torch_has != level) + [f"numpy: {n}" for n in numpy_has]
 
 

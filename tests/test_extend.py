@@ -123,9 +123,8 @@ def test_without_the_module_the_error_says_how_to_name_it(folder, capsys):
     assert "--import MODULE" in err
     (folder / "my.json").write_text('{"protocol": "gosip"}')
     assert main(["sweep", "my.json", "--import", "my_module"]) == 2
-    assert "protocol='gosip': choose one of gossip, quiet, alone" in (
-        err := capsys.readouterr().err
-    )
+    err = capsys.readouterr().err
+    assert "protocol='gosip': choose one of gossip, quiet, alone" in err
     assert "--import" not in err
 
 

@@ -33,10 +33,7 @@ def folder() -> str:
         import tempfile
 
         home = tempfile.TemporaryDirectory(prefix="fltoolkit-kernels-")
-        address, spec = (
-            os.path.join(home.name, "socket"),
-            os.path.join(home.name, "kernels/python3"),
-        )
+        address = os.path.join(home.name, "socket")
         command = [sys.executable, __file__, "--serve", address]
         server = subprocess.Popen(
             command,
@@ -48,7 +45,7 @@ def folder() -> str:
         assert server.stdout is not None
         if server.stdout.readline() != b"ready\n":
             raise RuntimeError(f"no server of kernels: {' '.join(command)}")
-        os.makedirs(spec)
+        os.makedirs(spec := os.path.join(home.name, "kernels/python3"))
         argv = [sys.executable, "-S", __file__, address, "-f", "{connection_file}"]
         kernel = {"argv": argv, "display_name": "Python 3", "language": "python"}
         with open(os.path.join(spec, "kernel.json"), "w", encoding="utf-8") as file:

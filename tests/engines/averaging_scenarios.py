@@ -33,9 +33,9 @@ FIVE = {"server": 0, "w0": 1, "w1": 2, "w2": 3, "w3": 4}  # a process for each
 ADAM = partial(torch.optim.AdamW, lr=0.02)
 STEP = Local(3, optimizer=ADAM, steps=1, clip_norm=1.0)
 ROUND = Local(3, optimizer=ADAM, steps=2, keep_state=True)
-LATE = Arrivals(
-    wait_for=2, staleness=Polynomial(), clock=Scripted({"w0": [1], "w1": [2], "w2": [3]})
-)
+CLOCK = Scripted({"w0": [1], "w1": [2], "w2": [3]})
+ARRIVALS = Arrivals(wait_for=2, staleness=Polynomial(), clock=CLOCK)
+LATE = Server(arrivals=ARRIVALS, mean=mean_of_senders)
 SUM, SOME = Pipeline(SharedRotation(), Grid(4, top=0.5)), RandomDropouts(0.25, seed=1)
 WITH_SUM = partial(diloco, rounds=4, local=Local(3, lr=0.1, steps=2))
 RUNS: dict[str, tuple[dict[str, int], Callable[..., Iterator[dict]]]] = {
@@ -44,16 +44,7 @@ RUNS: dict[str, tuple[dict[str, int], Callable[..., Iterator[dict]]]] = {
     "diloco, all to all": (PEERS, partial(diloco, rounds=3, local=ROUND, exchange=AllGather())),
     "diloco": (DEALT, partial(diloco, rounds=3, local=ROUND)),
     "fedavg": (DEALT, partial(fedavg, rounds=4, cohort=2, local=ROUND)),
-    "fedavg, late": (
-        DEALT,
-        partial(
-            fedavg,
-            rounds=5,
-            cohort=3,
-            local=ROUND,
-            server=Server(arrivals=LATE, mean=mean_of_senders),
-        ),
-    ),
+    "fedavg, late": (DEALT, partial(fedavg, rounds=5, cohort=3, local=ROUND, server=LATE)),
     "clear sum": (FIVE, partial(WITH_SUM, exchange=PlainSum(SUM, dropouts=SOME))),
     "secret sum": (FIVE, partial(WITH_SUM, exchange=SecureSum(SUM, dropouts=SOME, threshold=0.5))),
     "sparse sum": (FIVE, partial(WITH_SUM, exchange=SecureSum(SUM, threshold=0.3, neighbours=2))),

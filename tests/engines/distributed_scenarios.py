@@ -172,9 +172,8 @@ def together(rank: int, tell: Tell, names: list[str], ranks: dict[str, int]) -> 
     torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=PATIENCE))
     for name in names:
         for compressed in (False, True):
-            with DistributedChannel(
-                ranks, codecs() if compressed else None, timeout=PATIENCE
-            ) as channel:
+            coded = codecs() if compressed else None
+            with DistributedChannel(ranks, coded, timeout=PATIENCE) as channel:
                 cast = Cast(channel.here)
                 records = list(without_nan(globals()[name](cast, channel)))
                 tell((rank, name, compressed, summary(cast, channel, records)))
@@ -214,25 +213,23 @@ def damage(place: int) -> None:
 
 def faulty(rank: int, tell: Tell, fault: str) -> None:
     """A run that goes wrong, at process 0 or by its doing."""
-    settings = {}
+    how: dict[str, Any] = {"timeout": PATIENCE, "settings": {}}
     if rank == 0:
-        settings = {"lr": 0.2} if fault == "settings" else {}
+        how["settings"] = {"lr": 0.2} if fault == "settings" else {}
         if fault in ("payload", "envelope"):
             damage(10 if fault == "envelope" else NBYTES_ENVELOPE + 30)
         if fault == "version":
             fltoolkit.__version__ = "9.9"
     try:
-        with DistributedChannel(
-            {"alice": 0, "bob": 1}, codecs(), timeout=PATIENCE, settings=settings
-        ) as channel:
+        with DistributedChannel({"alice": 0, "bob": 1}, codecs(), **how) as channel:
             cast = Cast(channel.here)
             parties = chain(cast)
             if fault == "shape" and rank == 0:
                 parties[0].module.append(nn.Linear(CUT, CUT - 1))
             batches = cast.batches("alice", "bob")
             other = fault == "function" and rank == 0  # another function than the others call
-            how = {"labels_from": "alice"} if other else {}
-            for _ in train_split(parties, batches.epochs(2), channel, **how):
+            labels = {"labels_from": "alice"} if other else {}
+            for _ in train_split(parties, batches.epochs(2), channel, **labels):
                 if fault == "stopped" and rank == 0 and channel.step == 3:
                     break  # and says nothing: the end of `with` closes its lines
                 if fault == "interrupt" and rank == 0 and channel.step == 3:

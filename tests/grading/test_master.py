@@ -245,6 +245,7 @@ def test_numbers_are_drawn_from_the_name(tmp_path, monkeypatch, capsys):
     with pytest.raises(AssignmentError, match="a letter or a digit"):
         own_numbers(" - ")
     monkeypatch.chdir(FOLDER.parents[1])
+    monkeypatch.setattr(grading, "faults", lambda *_, **__: [])  # another test has these
     names = tmp_path / "names.txt"
     names.write_text("Ana Arm\n\nBen/Kim\n", encoding="utf-8")
     make = ["release", "8", "--students", str(names), "--out", str(tmp_path / "to")]
