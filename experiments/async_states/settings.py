@@ -6,15 +6,7 @@ from itertools import chain
 
 from experiments.runs import digest
 from fltoolkit.codecs import Codec, Float8, Only, Pipeline, Quantize, TopK
-from fltoolkit.split import (
-    AlwaysA,
-    BudgetGate,
-    FreezeAfter,
-    Gate,
-    LossGate,
-    Periodic,
-    Upload,
-)
+from fltoolkit.split import AlwaysA, BudgetGate, FreezeAfter, Gate, LossGate, Periodic, Upload
 from fltoolkit_research.codecs import ContextEntropy
 
 BATCH_SIZE, NUM_CLIENTS = 64, 10

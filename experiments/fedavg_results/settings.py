@@ -68,10 +68,7 @@ UP = {
     "DGC 1 %": small(DGC(0.01), Quantize(8)),
 }
 """Codecs for updates. EF is error feedback; all but the 8-bit row are entropy-coded."""
-DOWN = {
-    "8 bits": small(Quantize(8)),
-    "differences in 3 bits": Difference(small(Quantize(3))),
-}
+DOWN = {"8 bits": small(Quantize(8)), "differences in 3 bits": Difference(small(Quantize(3)))}
 """Codecs for the model."""
 
 

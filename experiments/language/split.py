@@ -29,13 +29,7 @@ from fltoolkit import Batches, Party, evaluate
 from fltoolkit.codecs import Codec, Pipeline, Quantize
 from fltoolkit.split import AlwaysA, Periodic, Upload, train_async, train_split
 from fltoolkit_research import pretrained
-from fltoolkit_research.codecs import (
-    EDEN,
-    ContextEntropy,
-    RandTopK,
-    SameMask,
-    SameMaskChannel,
-)
+from fltoolkit_research.codecs import EDEN, ContextEntropy, RandTopK, SameMask, SameMaskChannel
 from fltoolkit_research.data import Text, load_text
 from fltoolkit_research.intervals import mean_ci
 from fltoolkit_research.models import gpt

@@ -59,13 +59,7 @@ class Masks:
         return noise * (2 * bits - 1 if self.signed else bits)
 
     def train(
-        self,
-        model: nn.Module,
-        noise: Tensor,
-        x: Tensor,
-        y: Tensor,
-        local: Local,
-        seed: int,
+        self, model: nn.Module, noise: Tensor, x: Tensor, y: Tensor, local: Local, seed: int
     ) -> Tensor:
         """The bits that a client sends after its local steps."""
         random, model = torch.Generator().manual_seed(seed), copy.deepcopy(model)

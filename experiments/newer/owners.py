@@ -117,12 +117,7 @@ def records(
 
 
 def alone(
-    model: nn.Module,
-    owners: Clients,
-    local: Local,
-    at_home: AtHome,
-    seed: int,
-    rounds: int,
+    model: nn.Module, owners: Clients, local: Local, at_home: AtHome, seed: int, rounds: int
 ) -> Iterator[Record]:
     """Each owner by itself: `ditto` without a pull, whose messages nobody needs."""
     how: dict[str, Any] = {"rounds": rounds, "cohort": len(owners), "local": local, "seed": seed}

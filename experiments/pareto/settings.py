@@ -256,10 +256,7 @@ def null_rows(task: Task, partition: str) -> Iterator[Experiment]:
     yield sent(f"{ONE_BIT}, model sent back", {**bits(1), **MODEL_BACK}, send_back=True)
     yield longer(sent(SEND, sent_in()))
     yield sent(
-        f"{words} distilled samples, 4 bits per pixel",
-        bits(4),
-        num_kept=few,
-        choose=distilled,
+        f"{words} distilled samples, 4 bits per pixel", bits(4), num_kept=few, choose=distilled
     )
 
 
@@ -320,10 +317,7 @@ def experiments(
     seeds = list(seeds)
     return [
         replace(
-            experiment,
-            seed=seed,
-            data=TASKS[data].source(seed),
-            name=f"{experiment.name} ({word})",
+            experiment, seed=seed, data=TASKS[data].source(seed), name=f"{experiment.name} ({word})"
         )
         for word in words
         for seed in seeds

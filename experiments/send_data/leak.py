@@ -20,11 +20,7 @@ from experiments.leakage.run import dataset
 from experiments.leakage.settings import TASKS
 from experiments.pareto.settings import DIFFERENCES, DIFFERENCES_STC
 from experiments.replications.shrink import Shrink
-from experiments.replications.updates import (
-    inputs_from_update,
-    match_samples,
-    membership_auc,
-)
+from experiments.replications.updates import inputs_from_update, match_samples, membership_auc
 from experiments.runs import STORED, Result, digest, seeds_and_workers, sweep
 from fltoolkit import SGD, Channel, Party, evaluate, splitnn_mlp
 from fltoolkit.codecs import Codec, ErrorFeedback, Pipeline, Quantize

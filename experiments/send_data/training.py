@@ -20,11 +20,7 @@ def network(widths: tuple[int, int, int], seed: int) -> nn.Sequential:
     """Three convolutions with GroupNorm and one linear layer: log-probabilities of ten classes."""
 
     def block(before: int, after: int) -> list[nn.Module]:
-        return [
-            nn.Conv2d(before, after, 3, padding=1),
-            nn.GroupNorm(4, after),
-            nn.ReLU(),
-        ]
+        return [nn.Conv2d(before, after, 3, padding=1), nn.GroupNorm(4, after), nn.ReLU()]
 
     a, b, c = widths
     with seeded(seed):

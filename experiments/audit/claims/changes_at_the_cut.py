@@ -139,10 +139,7 @@ CLAIMS["splitcom-2026"] = Claim(
     ours="8,000 images of MNIST, 15 passes; an activation is sent if it has moved by a tenth of "
     "its length. Their task is fine-tuning, where activations move little.",
     judge=splitcom_2026,
-    measures={
-        "float32": trained("float32"),
-        MOVED_10: trained("moved", moved=0.1),
-    },
+    measures={"float32": trained("float32"), MOVED_10: trained("moved", moved=0.1)},
 )
 
 

@@ -46,8 +46,5 @@ CLAIM = Claim(
     own_task=True,
     judge=judge,
     seeds=range(5),
-    measures={
-        "clear": partial(measure, secret=False),
-        "secret": partial(measure, secret=True),
-    },
+    measures={"clear": partial(measure, secret=False), "secret": partial(measure, secret=True)},
 )

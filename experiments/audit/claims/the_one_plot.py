@@ -71,10 +71,7 @@ CLAIMS["dgc-2018"] = Claim(
     "them in the warm-up, so that no factor of 270 is possible. And sparse messages both ways: our "
     "server sends the model back whole.",
     judge=dgc_2018,
-    measures={
-        "float32": FLOAT32,
-        "DGC 0.1 %": updates("DGC 0.1 %", DGC_CODEC),
-    },
+    measures={"float32": FLOAT32, "DGC 0.1 %": updates("DGC 0.1 %", DGC_CODEC)},
     seeds=range(10, 15),
 )
 
