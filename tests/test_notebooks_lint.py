@@ -70,5 +70,4 @@ def test_a_link_to_the_glossary_has_its_sentence_for_who_rests_on_it(path: Path)
     known = glossary_titles.sentences()
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         prose = text(cell["source"])
-        same = glossary_titles.titled(prose, known) == prose
-        assert same, "run tools/glossary_titles.py"
+        assert glossary_titles.titled(prose, known) == prose, "run tools/glossary_titles.py"

@@ -116,11 +116,9 @@ def test_masks_go_by_the_majority():
 
 @pytest.mark.parametrize("mean", [GaussianDP(1.0, 0.1), SecureSum(Pipeline(Grid(8, top=1.0)))])
 def test_a_mean_that_would_spoil_them_is_refused(mean):
-    local = Local(4, lr=0.05, steps=1)
+    local, server = Local(4, lr=0.05, steps=1), Server(mean=mean)
     with pytest.raises(ValueError, match="running_mean"):
-        fedavg(
-            made(), clients(), Channel(), rounds=1, cohort=3, local=local, server=Server(mean=mean)
-        )
+        fedavg(made(), clients(), Channel(), rounds=1, cohort=3, local=local, server=server)
 
 
 @pytest.mark.parametrize(

@@ -201,9 +201,8 @@ def test_no_party_finds_data_models_records_or_the_seed():
 
     request = ({"do": "answer"}, [np.frombuffer(json.dumps(about).encode(), np.uint8)])
     outside = Process(*parse(to_bytes(*play.setups()[1])[8:]))
-    assert (
-        found(outside.reply(*request)) >= {*hostile.PROBES} - hostile.INSIDE_ONLY
-    )  # they can find
+    # outside they can find
+    assert found(outside.reply(*request)) >= {*hostile.PROBES} - hostile.INSIDE_ONLY
     with Hosts(300.0) as hosts:
         hosts.start(play.setups()[1:2])
         assert found(hosts.ask([request])[0]) == set()

@@ -6,7 +6,6 @@ LOSSES = [2.0 * 0.8**epoch + 0.01 * (epoch % 3) for epoch in range(40)]
 IN_A = gate_trace(LOSSES, LossGate(0.1, schedule=Decay(0.9))).count(State.A)
 CONSTANT = gate_trace(LOSSES, LossGate(0.1)).count(State.A)
 
-
 CASES = {
     "states of the seven epochs": Case(
         facts={"losses": [2.0, 1.4, 1.3, 1.2, 1.0, 0.9, 0.9], "threshold": 0.3},

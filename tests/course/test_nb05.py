@@ -55,10 +55,7 @@ def test_a_codec_rescues_only_with_accuracy_and_few_bits(
 
 def test_each_mistake_of_rounding_is_named(capsys: Printed) -> None:
     wrong = CASES["stochastic levels"].wrong
-    for answer, words in zip(
-        wrong,
-        ("nearest", "decide", "decide", "3 of 10", "decide", "beside", "beside", "shape"),
-        strict=False,
-    ):
+    told = ("nearest", "decide", "decide", "3 of 10", "decide", "beside", "beside", "shape")
+    for answer, words in zip(wrong, told, strict=False):
         notebook.check("stochastic levels", answer, x=X, u=U)
         assert words in capsys.readouterr().out

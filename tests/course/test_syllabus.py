@@ -54,11 +54,9 @@ def test_what_was_measured_could_have_been_guessed(
     found = re.findall(r"(.*)\n  your guess: .*\n  measured:   (.*)\n", saved)
     assert len(found) == len(notebook.guesses)
     for question, measured in found:
-        value = (
-            measured.split()[0].replace(",", "")
-            if measured[-1:] in "%B" or re.match("[-\\d]", measured)
-            else measured
-        )
+        value = measured
+        if measured[-1:] in "%B" or re.match("[-\\d]", measured):
+            value = measured.split()[0].replace(",", "")
         for guess in (value, "", "nan", -math.inf):
             notebook.predict.ask(question, guess)
             refused = "Write " in capsys.readouterr().out

@@ -43,7 +43,6 @@ def main(data, start, seed):
                         Local(loss_fn=nn.functional.cross_entropy, **SETTINGS), seed=seed)
 """
 
-
 LOCAL = Local(loss_fn=nn.functional.cross_entropy, **settings_of(CODE))
 
 

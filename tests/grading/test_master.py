@@ -138,9 +138,8 @@ def test_what_an_answer_leaves_behind_costs_no_other(number):
     for name in later:
         undo = "for _n in ('sum', 'len', 'range', 'sorted', 'struct', 'zlib'): globals().pop(_n, 0)"
         imports = "import struct, torch, zlib\ntorch.set_grad_enabled(True)"
-        answers[name] = (
-            f"{undo}\n{imports}\ntorch.set_default_dtype(torch.float32)\n{answers[name]}"
-        )
+        imports += "\ntorch.set_default_dtype(torch.float32)"
+        answers[name] = f"{undo}\n{imports}\n{answers[name]}"
     for name in answers:
         answers[name] = re.sub(
             r'^( +)(def \w+\(.*\):|"""[^\n]*""")$',
@@ -193,9 +192,8 @@ def test_a_helper_in_a_cell_of_their_own_costs_no_points(tmp_path):
         "line 9 was not run: !pip list",
     ]
     assert said["own cell 2"].splitlines() == left_out
-    page = gradebook.feedback(
-        master, Grade("ana", answers=found.answers, output=said | {"own cell 1": ""})
-    )
+    result = Grade("ana", answers=found.answers, output=said | {"own cell 1": ""})
+    page = gradebook.feedback(master, result)
     assert "def size(*shape)" in page
     assert "NameError" in page
     (tmp_path / "mine.ipynb").write_text(json.dumps(notebook))
