@@ -8,7 +8,6 @@ a table. A table is marked as unequal if its methods had different numbers of tr
 and not stored cannot be counted: the table says so.
 """
 
-import argparse
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -172,6 +171,4 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="put the table into the page")
-    PAGE.tell(table(), parser.parse_args())
+    PAGE.command(table, __doc__)

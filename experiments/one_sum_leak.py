@@ -10,7 +10,6 @@ also has parts in other directions. Members are the owner's images (or those of 
 are images by the same people, or by three strangers. 0.5 is a guess, 1 is certainty.
 """
 
-import argparse
 from collections.abc import Iterator
 
 import torch
@@ -109,12 +108,5 @@ def table() -> str:
     )
 
 
-def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="put the table into the page")
-    PAGE.tell(table(), parser.parse_args())
-
-
 if __name__ == "__main__":
-    main()
+    PAGE.command(table, __doc__)

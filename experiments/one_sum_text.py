@@ -8,8 +8,6 @@ which does not depend on who has which window. Each length is mixed with the nex
 Chen and Goodman 1999 write it for Witten and Bell.
 """
 
-import argparse
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -104,6 +102,4 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="write the table into its page")
-    PAGE.tell(table(), parser.parse_args())
+    PAGE.command(table, __doc__)

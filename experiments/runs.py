@@ -174,6 +174,12 @@ class Page(NamedTuple):
         else:
             print(printed)
 
+    def command(self, table: Callable[[], str], about: str | None) -> None:
+        """The command line of an experiment that computes one table."""
+        parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
+        parser.add_argument("--write", action="store_true", help="put the table into the page")
+        self.tell(table(), parser.parse_args())
+
     def shows(self, printed: str) -> bool:
         """Whether `write_between` would change nothing."""
         text = self.path.read_text(encoding="utf-8")

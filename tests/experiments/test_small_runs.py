@@ -8,7 +8,7 @@ from torch import nn
 
 from experiments.fedavg_results import settings as averaging
 from experiments.fedavg_results.run import run as averaged
-from experiments.language import inversion
+from experiments.language import inversion, updates
 from experiments.leakage.run import run as leaked
 from experiments.leakage.settings import BINARY, UP, Setting, Task
 from experiments.secrecy.run import run as summed
@@ -116,3 +116,10 @@ def test_an_open_link_tells_and_loud_noise_does_not():
     assert loud["probe"] == pytest.approx(plain["null"], abs=0.12)
     assert 4 * 64 < plain["nbytes"] < 4 * 64 + 1
     assert inversion.summary(plain).startswith("probe ")
+
+
+@pytest.mark.later
+def test_one_window_is_read_from_an_update_in_float32_and_not_in_two_bits():
+    plain, coded = (updates.attacked("SGD", 1, 1, 32, c, 0) for c in ({}, updates.TWO_BITS))
+    assert plain["found"] == 100 > 30 > coded["found"]
+    assert plain["auc"] == coded["auc"] == 1
