@@ -71,7 +71,7 @@ def curves(histories: Histories, y: str, x: str, ax: Axes | None = None) -> Axes
         raise ValueError("no histories to plot: pass a History or {name: History}")
     runs = {name: [h] if isinstance(h, History) else h for name, h in named.items()}
     rows = {name: [_points(run, x, y, name) for run in each] for name, each in runs.items()}
-    bands = {name: _band(each, name) for name, each in rows.items()}
+    bands = {name: _band(each, name, "accuracy" in y) for name, each in rows.items()}
     ax = ax or new_axes()
     label_x, unit_x = axis_of(x, max(band[0].max() for band in bands.values()))
     label_y, unit_y = axis_of(y, max(band[3].max() for band in bands.values()))
@@ -230,10 +230,10 @@ def _apart(runs: Sequence[np.ndarray]) -> bool:
     return bool(max(run[0, 0] for run in runs) > min(run[-1, 0] for run in runs))
 
 
-def _band(runs: Sequence[np.ndarray], name: str) -> _Band:
+def _band(runs: Sequence[np.ndarray], name: str, share: bool) -> _Band:
     """x, and of several runs lower end, mean and upper end, over the range of x that all cover.
 
-    Runs without a common range give one point, the mean of their ends.
+    Runs without a common range give one point, the mean of their ends. No share is beyond 0 or 1.
     """
     if not runs:
         raise ValueError(f"{name!r} has an empty list of histories: give at least one run")
@@ -249,7 +249,8 @@ def _band(runs: Sequence[np.ndarray], name: str) -> _Band:
         ys = np.stack([np.interp(xs, run[:, 0], run[:, 1]) for run in runs])
     middle = ys.mean(axis=0)
     half = t_quantile(len(runs)) * ys.std(axis=0, ddof=1) / math.sqrt(len(runs))
-    return xs, middle - half, middle, middle + half
+    low, high = middle - half, middle + half
+    return xs, low.clip(0) if share else low, middle, high.clip(max=1) if share else high
 
 
 def _upright(
