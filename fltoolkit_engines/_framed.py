@@ -1,4 +1,4 @@
-"""A model as one array, the bytes of a message: what the meters for Flower and NVFlare share."""
+"""A model as one array, for the meters of Flower and NVFlare; which codecs Flower can carry."""
 
 from collections.abc import Mapping
 

@@ -2,7 +2,7 @@
 
 Two parties train a small network while the reader watches, and every number that they send has as
 many bits as the slider says. Here: that training, and the panel. Not here: what quantization does
-to a tensor (the panel of codec.py). The panel needs ipywidgets, 7.7 or newer.
+to a tensor (notebook codec_gallery). The panel needs ipywidgets, 7.7 or newer.
 """
 
 from collections.abc import Iterator
