@@ -218,7 +218,7 @@ class Pretended:
 def pretend(monkeypatch):
     """Makes a worker's kernel of `Pretended`; its clock moves when there is nothing to read."""
 
-    def make(act):
+    def make(act, source="x = 1"):
         program = Pretended(act)
         real = select.select
 
@@ -227,11 +227,15 @@ def pretend(monkeypatch):
             program.now += 0.0 if any(found) else seconds
             return found
 
-        monkeypatch.setattr(fence, "start", lambda *_, **__: program)
+        def start(command, **_):
+            program.command = command
+            return program
+
+        monkeypatch.setattr(fence, "start", start)
         monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: program.now))
         monkeypatch.setattr(worker, "select", SimpleNamespace(select=wait))
         job = {"unfenced": False, "bounds": {}, "output": 1000, "patience": 5}
-        job |= {"notebook": {"cells": []}}
+        job |= {"notebook": {"cells": [{"source": source}]}}
         job |= {"cell_seconds": 2.0, "total_seconds": 10.0, "start_seconds": 300.0}
         return program, worker.Kernel(job)
 
@@ -244,6 +248,12 @@ def ready(program: Pretended, after: float = 0.0) -> bool:
         program.send(b"r")
         program.cell = program.now
     return program.started
+
+
+def test_torch_is_imported_before_the_clock_begins_where_a_cell_names_it(pretend):
+    for source, imports in (("import fltoolkit as flt", ["torch"]), ("print('torches')", [])):
+        program, _ = pretend(ready, source)
+        assert program.command[4:] == imports
 
 
 def test_the_clock_begins_when_the_kernel_is_ready(pretend):
