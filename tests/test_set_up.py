@@ -131,8 +131,8 @@ def run(lines, folder, outside, path):
     for line in lines:
         line = line.replace(f"{HOME}/archive/main.zip", archive)
         # the real packages, and no window; the package itself is the one that was installed
-        imports = f"PYTHONPATH='{there}:{site}' " if "fltoolkit course" in line else ""
-        script.append(imports + line)
+        imports = f"PYTHONPATH={shlex.quote(f'{there}:{site}')} "
+        script.append(imports + line if "fltoolkit course" in line else line)
     env = {k: v for k, v in os.environ.items() if not k.startswith(LEFT_OUT)}
     env |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": packages, "PIP_CONFIG_FILE": os.devnull}
     env |= {"UV_NO_INDEX": "1", "UV_FIND_LINKS": packages, "UV_OFFLINE": "1"}
