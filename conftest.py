@@ -12,9 +12,6 @@ import warm_kernels
 # one torch thread: two gain little and stall on a busy machine. It is said
 # before anything imports torch, which the process that only deals the tests out never does
 os.environ["OMP_NUM_THREADS"] = "1"
-# jsonschema, which nbformat imports, would compile 38 grammars of addresses if this module were
-# there: 2.5 s of work in each process that reads a notebook, and not 0.7 s
-sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 OWN_KERNELS = os.environ.get("JUPYTER_PATH", "")
 HAS_SYFT = bool(find_spec("syft") and find_spec("syft_rds"))
 

@@ -61,12 +61,11 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument("--assignment", required=True, help=number)
     grade.add_argument("--out", type=Path, required=True, help="folder for all results")
     grade.add_argument("--jobs", type=int, default=1, help="number of submissions at a time (1)")
-    seconds = grading.Limits.cell_seconds
-    about = f"processor time for one cell ({seconds:g})"
-    grade.add_argument("--cell-seconds", type=float, default=seconds, help=about)
-    seconds = grading.Limits.total_seconds
-    about = f"processor time for all answers of a student, and for all hidden checks ({seconds:g})"
-    grade.add_argument("--total-seconds", type=float, default=seconds, help=about)
+    usual = grading.Limits
+    about = f"processor time for one cell ({usual.cell_seconds:g})"
+    grade.add_argument("--cell-seconds", type=float, default=usual.cell_seconds, help=about)
+    about = f"the same for all answers, and for all hidden checks ({usual.total_seconds:g})"
+    grade.add_argument("--total-seconds", type=float, default=usual.total_seconds, help=about)
     about = "a table exported by Canvas or Moodle, in which OUT/import.csv gets the totals"
     grade.add_argument("--roster", type=Path, metavar="EXPORTED.csv", help=about)
     grade.add_argument("--column", help="header of the column of totals in that table")

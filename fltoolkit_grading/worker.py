@@ -67,13 +67,12 @@ def printed(outputs: list[Any]) -> str:
 
 
 def spoken(text: str, mark: str) -> str:
-    """The text that a hidden check itself printed, which is between the marks (check_cell.py).
+    """What a hidden check itself printed, which is between the marks (check_cell.py).
 
     >>> spoken("debug <m>right</m> and <m>, exactly</m>", "m")
     'right, exactly'
     """
-    parts = text.split(f"<{mark}>")[1:]
-    return "".join(part.split(f"</{mark}>")[0] for part in parts)
+    return "".join(part.split(f"</{mark}>")[0] for part in text.split(f"<{mark}>")[1:])
 
 
 class Ended(Exception):
