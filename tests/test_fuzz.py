@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = os.environ.get("FLTOOLKIT_FUZZ_SECONDS", "12")
+SECONDS = os.environ.get("FLTOOLKIT_FUZZ_SECONDS", "6")
 SCRIPT = Path(__file__).parents[1] / "tools" / "fuzz.py"
 
 

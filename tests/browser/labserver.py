@@ -330,7 +330,7 @@ def wait_for(page: Any, what: Any, seconds: float = 600) -> None:
     while not what():
         if time.monotonic() > end:
             pytest.fail(f"not within {seconds} s")
-        page.wait_for_timeout(50)
+        page.wait_for_timeout(150)
 
 
 def saved_outputs(path: Path, cell: int = 0) -> list[set[str]]:

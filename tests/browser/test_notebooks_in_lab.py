@@ -136,23 +136,27 @@ def controls(name: str) -> list[str]:
 
 
 def course() -> Iterator[Any]:
-    """All notebooks; each night those whose kinds of controls an earlier test has used."""
+    """All notebooks; with each change one for each kind of control, and all of them each night."""
     seen = {"ThresholdLab("}  # in test_threshold_lab.py
     for name in COURSE:
-        kinds = {line.split()[-1] for line in controls(name)}
-        yield pytest.param(name, marks=[] if kinds - seen else [pytest.mark.nightly])
+        if kinds := {line.split()[-1] for line in controls(name)} - seen:
+            yield pytest.param(name, name == STARTS_AT_ONCE)
+        if not kinds or name != STARTS_AT_ONCE:
+            yield pytest.param(name, True, marks=pytest.mark.nightly)
         seen |= kinds
 
 
-@pytest.mark.parametrize("name", [*course()])
+@pytest.mark.parametrize(("name", "from_the_top"), [*course()])
 def test_each_notebook_moves_soon_and_each_of_its_controls_does_something(
-    folder: Path, server: Server, page: Any, name: str
+    folder: Path, server: Server, page: Any, name: str, from_the_top: bool
 ) -> None:
     copy_notebooks(folder / "course")  # as a reader gets them, without outputs
     opened = open_notebook(page, server, f"course/{name}")
-    it_moves_soon(opened, name)
+    if from_the_top:
+        it_moves_soon(opened, name)
     for line in controls(name):
-        opened.restart()
+        if from_the_top:
+            opened.restart()
         cells = enumerate(opened.cells())
         cell = next(n for n, c in cells if c["cell_type"] == "code" and line in c["source"])
         opened.run_with_needed(cell)
