@@ -33,6 +33,8 @@ WHOLE_TEXT = "AdamW, all tokens on one worker"
 COSTS = (
     ("Muon, H = 10, float32", OWN["Muon"]),
     ("Muon, every step, 2 bits", OWN["Muon"]),
+    ("EF21-Muon, every step, 2 bits", OWN["Muon"]),
+    ("EF21-Muon, every step, 2 bits", "Muon, every step, 2 bits"),
     ("Muon, H = 10, 2 bits", "Muon, H = 10, float32"),
     ("AdamW, every step, bfloat16", REFERENCE),
     ("DiLoCo, H = 10, float32", MEAN_10),

@@ -76,7 +76,7 @@ def demo(
     check_one_step(team)
     steps = to_come("steps", steps)
     check_count("chunk", chunk)
-    _check_unclipped(local)
+    check_unclipped(local)
     momenta = (memory or Momenta()).of
     yield CHECKED
 
@@ -156,12 +156,12 @@ def dion(
     check_one_step(team)
     steps = to_come("steps", steps)
     check_count("rank", rank)
-    _check_unclipped(local)
+    check_unclipped(local)
     kept = (memory or Momenta()).of
     yield CHECKED
 
     totals, optimizer = channel.begin(set(team.clients), [model]), shared_optimizer(team)
-    shapes = _hidden(optimizer, trainable(model))
+    shapes = hidden_matrices(optimizer, trainable(model))
     for worker in team.clients:
         kept.setdefault(worker, _no_momentum(shapes, rank, seed))
     for step, loss, grads in gradients_of_each_step(team, channel, steps):
@@ -182,7 +182,7 @@ def dion(
         yield {"step": step, **loss, **totals()}
 
 
-def _hidden(
+def hidden_matrices(
     optimizer: torch.optim.Optimizer, params: Mapping[str, Tensor]
 ) -> dict[str, torch.Size]:
     """The shapes of the matrices that the optimizer moves as directions, by name."""
@@ -190,7 +190,7 @@ def _hidden(
     found = {id(param) for group in groups for param in group["params"]}
     if not found:
         raise ValueError(
-            "the optimizer has no hidden matrices without momentum of their own, as dion needs: "
+            "the optimizer has no hidden matrices without momentum of their own: "
             "give optimizer=muon_for(model, momentum=None)"
         )
     return {name: param.shape for name, param in params.items() if id(param) in found}
@@ -206,7 +206,7 @@ def _no_momentum(shapes: Mapping[str, torch.Size], rank: int, seed: int) -> Tree
     return found
 
 
-def _check_unclipped(local: Local) -> None:
+def check_unclipped(local: Local) -> None:
     if local.clip_norm is not None:
         raise ValueError(
             f"clip_norm={local.clip_norm}: here steps are signs or directions, whose length says "

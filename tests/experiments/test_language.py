@@ -13,10 +13,10 @@ SMALL = Task("topics", context=16, layers=1, width=16, batch_size=2, workers=3, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "method", ["ddp", "diloco", "streaming", "demo", "noloco", "sparta", "dion"]
+    "method", ["ddp", "diloco", "streaming", "demo", "noloco", "sparta", "dion", "ef21_muon"]
 )
 def test_a_small_run_of_each_method(method):
-    optimizer = {"demo": "SGD", "dion": "Muon"}.get(method, "AdamW")
+    optimizer = {"demo": "SGD", "dion": "Muon", "ef21_muon": "Muon"}.get(method, "AdamW")
     options = {"noloco": {"group": 3}, "dion": {"rank": 2}}.get(method, {})
     inner_steps = 3 if method in ("diloco", "streaming") else 1
     setting = Setting("s", method, optimizer, inner_steps, options=options)
