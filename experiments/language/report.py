@@ -35,6 +35,8 @@ COSTS = (
     ("Muon, every step, 2 bits", OWN["Muon"]),
     ("EF21-Muon, every step, 2 bits", OWN["Muon"]),
     ("EF21-Muon, every step, 2 bits", "Muon, every step, 2 bits"),
+    ("EF21-Muon, every step, 2 bits", "EF21-Muon, every step, float32"),
+    ("EF21-Muon, every step, float32", OWN["Muon"]),
     ("Muon, H = 10, 2 bits", "Muon, H = 10, float32"),
     ("AdamW, every step, bfloat16", REFERENCE),
     ("DiLoCo, H = 10, float32", MEAN_10),
