@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from experiments.newer import report
+from experiments.newer.forward import FORWARD_ONLY
 from experiments.newer.masked import ONE_BIT_EACH
 from experiments.newer.owners import OWNERS_DIFFER
 from experiments.newer.seeds import FINE_TUNED, FROM_SCRATCH
@@ -17,7 +18,8 @@ from experiments.newer.setting import Setting
 from experiments.runs import STORED, Result, read, sweep
 
 RESULTS = STORED / "newer.jsonl"
-GROUPS = {group.name: group for group in (OWNERS_DIFFER, FROM_SCRATCH, FINE_TUNED, ONE_BIT_EACH)}
+ALL = (OWNERS_DIFFER, FROM_SCRATCH, FINE_TUNED, ONE_BIT_EACH, FORWARD_ONLY)
+GROUPS = {group.name: group for group in ALL}
 
 
 def run(_task: None, setting: Setting, seed: int) -> Result:

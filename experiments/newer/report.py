@@ -19,27 +19,28 @@ def table(group: Group, results: Mapping[str, Result]) -> str:
             f"{group.name}: no run has one of the seeds {', '.join(map(str, group.seeds))}; run "
             "the command without --report and --write first"
         )
-    reference, alone = (
+    first, second = (
         next((runs for setting, runs in rows if setting.name == name), {})
-        for name in (group.reference, ALONE)
+        for name in (group.reference, group.second)
     )
     heads = [*group.scores.values()]
+    words = "an owner alone" if group.second == ALONE else group.second
     lines = markdown(
         f"method | MB sent | times the data | {' | '.join(heads)} | {heads[0].split(' [')[0]}, "
-        f"minus {group.reference} | minus an owner alone | chosen",
-        (line(group, row, reference, alone) for row in rows),
+        f"minus {group.reference} | minus {words} | chosen",
+        (line(group, row, first, second) for row in rows),
     )
     return "\n\n".join([f"### {group.title}", lines, effort(group, rows)])
 
 
-def line(group: Group, row: Row, reference: Runs, alone: Runs) -> list[str]:
+def line(group: Group, row: Row, first: Runs, second: Runs) -> list[str]:
     """One row."""
     setting, runs = row
     sent = mean(run["nbytes"] for run in runs.values())
     cells = [megabytes(sent), times(sent, group.data)]
     for score in group.scores:
         cells.append(share_ci([100 * run[score] for run in runs.values() if score in run]))
-    for name, other in ((group.reference, reference), (ALONE, alone)):
+    for name, other in ((group.reference, first), (group.second, second)):
         own = setting.name == name
         cells.append("" if own else gain_of(runs, other, key=next(iter(group.scores))))
     cells.append(", ".join(f"{name} {value:g}" for name, value in setting.options.items()))

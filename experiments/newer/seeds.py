@@ -76,13 +76,14 @@ def run(
     seed: int,
     train: Callable[..., Iterator[Record]] | None = None,
     more: Mapping[str, Codec] | None = None,
+    make: Callable[[int], nn.Module] = network,
 ) -> Result:
-    """Train once, by `records` or ``train``; the accuracy of the model and the bytes."""
+    """Train what ``make`` gives once, by `records` or ``train``; its accuracy and the bytes."""
     data, name = data_of(setting.choosing, seed), setting.name
     parts = partition_iid(data.y_train, OWNERS, seed=seed)
     owners = {f"owner_{k}": (data.x_train[p], data.y_train[p]) for k, p in enumerate(parts)}
     at_home = AtHome()
-    model: nn.Module = network(seed)
+    model = make(seed)
     if name in (FACTORS, EXACT):
         model = lora(learned(), 2, seed=0)
     elif setting.group == "tuned" and name != null_rows.UNTRAINED:

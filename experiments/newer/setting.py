@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from statistics import mean
 from typing import Any
 
-from experiments.null_rows import REQUIRED
+from experiments.null_rows import ALONE, REQUIRED
 from experiments.runs import Result, digest
 
 CHOICE_SEEDS = (100, 101)  # on the validation part
@@ -45,6 +45,7 @@ class Group:
         run: one run of a setting with a seed: scores and ``nbytes``.
         null: which of the rows need no method.
         seeds: of the rows of the table.
+        second: the row from which more differences are taken.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Group:
     run: Callable[[Setting, int], Result]
     null: frozenset[str] = REQUIRED
     seeds: tuple[int, ...] = SEEDS
+    second: str = ALONE
 
     def trials(self) -> Iterator[Setting]:
         """What is run to choose the numbers of each method."""
