@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from math import exp, log
 from statistics import mean
+from typing import Any
 
 from experiments.audit import rule
 from experiments.audit.rule import Answer
@@ -110,6 +111,9 @@ class Finding:
     total: str = ""  # and both ways together
 
 
+Judge = Callable[[Runs], Finding]
+
+
 @dataclass(frozen=True)
 class Claim:
     """One claim."""
@@ -117,12 +121,12 @@ class Claim:
     title: str
     group: str  # one of GROUPS
     source: str  # authors, year, arXiv id, and where it stands
-    known: str  # a key of KNOWN
     ours: str  # what we measure, and how it differs from theirs
-    judge: Callable[[Runs], Finding]
+    judge: Judge
+    known: str = "abstract"  # a key of KNOWN
     says: str = ""  # in our words, with its figures, where the quote does not say all
     quote: str = ""  # the sentence that it stands on, word by word, or a few in succession
-    quoted_from: str = ""  # the address of the quote
+    quoted_from: str = ""  # the address of the quote; empty: the abstract of the source
     measures: Mapping[str, Measure] = field(default_factory=dict)
     seeds: Sequence[int] = (0, 1, 2)
     chosen: str = FIXED  # how many trials our settings had, and with which seeds
@@ -135,6 +139,23 @@ class Claim:
             raise ValueError(f"group={self.group!r}: choose one of {', '.join(GROUPS)}")
         if self.known not in KNOWN:
             raise ValueError(f"known={self.known!r}: choose one of {', '.join(KNOWN)}")
+
+
+class Claims(dict[str, Claim]):
+    """The claims of a file by name, and what all of them have in common."""
+
+    def __init__(self, **shared: Any):
+        super().__init__()
+        self._shared = shared
+
+    def add(self, **said: Any) -> Callable[[Judge], Judge]:
+        """Add the claim that the function below judges; ``chen_2021`` judges ``chen-2021``."""
+
+        def of(judge: Judge) -> Judge:
+            self[judge.__name__.replace("_", "-")] = Claim(judge=judge, **self._shared, **said)
+            return judge
+
+        return of
 
 
 def times(factors: Sequence[float], form: str = "") -> str:

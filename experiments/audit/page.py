@@ -1,5 +1,6 @@
 """The page of the audit, and its picture for the README."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ COLOURS = {
 }
 """Dark enough for white words on them: a contrast of 4.5 and more."""
 
+ARXIV = re.compile(r"arXiv [\d.]+(?:v\d+)?")
 Found = Mapping[str, tuple[Claim, Finding]]
 
 
@@ -75,7 +77,8 @@ def section(name: str, claim: Claim, finding: Finding) -> list[str]:
 def quoted(claim: Claim) -> str:
     """The sentence with its address, or why there is none."""
     if claim.quote:
-        return f"- **Quote.** “{claim.quote}” ({claim.quoted_from})"
+        where = claim.quoted_from or f"abstract, {ARXIV.findall(claim.source)[0]}"
+        return f"- **Quote.** “{claim.quote}” ({where})"
     return f"- **Quote.** None: {UNQUOTED[claim.known]}."
 
 

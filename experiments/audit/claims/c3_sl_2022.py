@@ -87,12 +87,10 @@ CLAIM = Claim(
     "the accuracy is about that of the network in one piece (87 % with ResNet-50 on CIFAR-10), for "
     "1,152 times less memory than another coder.",
     source="Hsieh et al. 2022, arXiv 2207.12397, abstract, and the logs in its repository",
-    known="abstract",
     quote="Based on the simulation results on CIFAR-10 and CIFAR-100, our method achieves a 16x "
     "compression ratio with negligible accuracy drops compared with the vanilla SL. Moreover, "
     "C3-SL significantly reduces 1152x memory and 2.25x computation overhead compared to the "
     "state-of-the-art dimension-wise compression method.",
-    quoted_from="abstract, arXiv 2207.12397",
     ours="8,000 images of MNIST, 15 passes, cut at 128 activations. The method relies on spaces of "
     "high dimension, where keys are nearly orthogonal: a wider cut would be easier for it.",
     judge=judge,

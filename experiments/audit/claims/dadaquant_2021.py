@@ -182,7 +182,6 @@ CLAIM = Claim(
     known="read",
     quote="Our experiments show that DAdaQuant consistently improves client→server compression, "
     "outperforming the strongest non-adaptive baselines by up to 2.8×.",
-    quoted_from="abstract, arXiv 2111.00465",
     ours="Digits, 40 clients of log-normal sizes, ten in a round, 40 rounds, the network of "
     "notebook 01 (97,290 parameters; the paper's has 6.6 million). Rounding to multiples of the "
     "largest value and the two rules are the paper's; the lossless coder is ours. Levels from 1 to "

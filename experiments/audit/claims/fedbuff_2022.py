@@ -66,7 +66,6 @@ CLAIM = Claim(
     title="FedBuff: 3.3 times faster than rounds that wait",
     group="federated learning",
     source="Nguyen et al. 2022, arXiv 2106.06639, abstract",
-    known="abstract",
     quote="We empirically demonstrate that FedBuff is 3.3x more efficient than synchronous FL and "
     "up to 2.5x more efficient than asynchronous FL, while being compatible with "
     "privacy-preserving technologies such as Secure Aggregation and differential privacy.",

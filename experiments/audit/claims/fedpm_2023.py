@@ -155,7 +155,6 @@ CLAIM = Claim(
     "a parameter on the way up, with better accuracy than other methods of so few bits.",
     source="Isik et al. 2023, ICLR, arXiv 2209.15328, abstract; and the authors' repository, which "
     "computes the bits from the share of ones and leaves the way down out",
-    known="abstract",
     quote="We show improvements in accuracy, communication (less than 1 bit per parameter (bpp)), "
     "convergence speed, and final model size (less than 1 bpp) over relevant baselines on MNIST, "
     "EMNIST, CIFAR-10, and CIFAR-100 datasets, in the low bitrate regime.",

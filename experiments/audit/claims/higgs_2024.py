@@ -120,11 +120,9 @@ CLAIM = Claim(
     title="HIGGS: rotation and grids of least error are better than NF4",
     group="codecs",
     source="Malinovskii et al. 2024, arXiv 2411.17525, abstract",
-    known="abstract",
     quote="a simple data-free LLM quantization method using Hadamard rotations and MSE-optimal "
     "grids, dubbed HIGGS, which outperforms all prior data-free approaches such as the extremely "
     "popular NF4 quantized format",
-    quoted_from="abstract, arXiv 2411.17525",
     ours="The squared error of 199,680 normal values in 4 bits, two at a time. The paper counts "
     "the perplexity of language models.",
     judge=judge,

@@ -2,7 +2,7 @@
 
 from experiments.audit import rule
 from experiments.audit.claim import (
-    Claim,
+    Claims,
     Finding,
     Runs,
     Verdict,
@@ -14,7 +14,7 @@ from experiments.audit.claim import (
 )
 from experiments.audit.measures import language
 
-CLAIMS: dict[str, Claim] = {}
+CLAIMS = Claims(group="language models")
 EVERY = "AdamW, every step, float32"
 DEMO = "DeMo, 1 of 32 cosines"
 LOCAL_ADAM = "Local Adam, H = 10, moments every 10, float32"
@@ -35,6 +35,22 @@ SPARTA = "SPARTA, 0.5 % of the values at every step, float32"
 STREAMING = "Streaming DiLoCo, 2 x 5 steps, 4-bit floats"
 
 
+@CLAIMS.add(
+    title="DeMo: 85 times less between accelerators than AdamW",
+    says="Momentum stays with each worker, and only its fast parts, by a cosine transform, are "
+    "exchanged: up to 85 times less than AdamW with a message at every step, at a comparable loss.",
+    source="Peng et al. 2024, arXiv 2411.19870, abstract of version 2 (2026)",
+    quote="This design reduces per-step communication by up to two orders of magnitude with "
+    "minimal computational overhead. Experiments on 300M- and 1B-parameter DeMo language models "
+    "show DeMo transmits up to 85× less data per GPU than AdamW-DDP while achieving comparable "
+    "loss and accuracy.",
+    quoted_from="abstract, arXiv 2411.19870v2 of 2026; version 1 of 2024 said several orders of "
+    "magnitude",
+    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 600 steps "
+    "(docs/language_results.md).",
+    lacks="The paper's chunks: our `demo` keeps cosines of each whole tensor.",
+    **language(EVERY, DEMO),
+)
 def demo_2024(runs: Runs) -> Finding:
     """85 times less, and as good as AdamW."""
     more = runs.nats(DEMO, EVERY)
@@ -47,27 +63,17 @@ def demo_2024(runs: Runs) -> Finding:
     return Finding(verdict, words, *factors(runs, DEMO, EVERY))
 
 
-CLAIMS["demo-2024"] = Claim(
-    title="DeMo: 85 times less between accelerators than AdamW",
-    group="language models",
-    says="Momentum stays with each worker, and only its fast parts, by a cosine transform, are "
-    "exchanged: up to 85 times less than AdamW with a message at every step, at a comparable loss.",
-    source="Peng et al. 2024, arXiv 2411.19870, abstract of version 2 (2026)",
-    known="abstract",
-    quote="This design reduces per-step communication by up to two orders of magnitude with "
-    "minimal computational overhead. Experiments on 300M- and 1B-parameter DeMo language models "
-    "show DeMo transmits up to 85× less data per GPU than AdamW-DDP while achieving comparable "
-    "loss and accuracy.",
-    quoted_from="abstract, arXiv 2411.19870v2 of 2026; version 1 of 2024 said several orders of "
-    "magnitude",
-    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 600 steps "
-    "(docs/language_results.md).",
-    lacks="The paper's chunks: our `demo` keeps cosines of each whole tensor.",
-    judge=demo_2024,
-    **language(EVERY, DEMO),
+@CLAIMS.add(
+    title="DES-LOC: half of Local Adam's communication",
+    says="Averaging the first moments every third time and the second moments every sixth halves "
+    "what Local Adam sends, at its loss.",
+    source="Iacob et al. 2025, arXiv 2505.22549, abstract; the periods as others quote them",
+    quote="Through extensive experiments on language models of up to 1.7B, we show that DES-LOC "
+    "can communicate 170x less than DDP and 2x less than the previous state-of-the-art Local ADAM.",
+    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 600 steps, 10 between "
+    "messages (docs/language_results.md).",
+    **language(EVERY, LOCAL_ADAM, DES_LOC, MEAN_FLOAT32),
 )
-
-
 def des_loc_2025(runs: Runs) -> Finding:
     """Half of Local Adam's bytes, and as good as it."""
     more, fewer = runs.nats(DES_LOC, LOCAL_ADAM), runs.fewer(DES_LOC, LOCAL_ADAM)
@@ -82,23 +88,18 @@ def des_loc_2025(runs: Runs) -> Finding:
     return Finding(verdict, words, times(fewer), times(fewer))
 
 
-CLAIMS["des-loc-2025"] = Claim(
-    title="DES-LOC: half of Local Adam's communication",
-    group="language models",
-    says="Averaging the first moments every third time and the second moments every sixth halves "
-    "what Local Adam sends, at its loss.",
-    source="Iacob et al. 2025, arXiv 2505.22549, abstract; the periods as others quote them",
-    known="abstract",
-    quote="Through extensive experiments on language models of up to 1.7B, we show that DES-LOC "
-    "can communicate 170x less than DDP and 2x less than the previous state-of-the-art Local ADAM.",
-    quoted_from="abstract, arXiv 2505.22549",
-    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 600 steps, 10 between "
-    "messages (docs/language_results.md).",
-    judge=des_loc_2025,
-    **language(EVERY, LOCAL_ADAM, DES_LOC, MEAN_FLOAT32),
+@CLAIMS.add(
+    title="DiLoCo: as good as a message at every step, for 500 times less communication",
+    says="With 8 workers on C4, 500 local steps of AdamW and Nesterov's momentum outside train as "
+    "well as full synchrony, and communicate 500 times less.",
+    source="Douillard et al. 2023, arXiv 2311.08105, abstract",
+    quote="On the widely used C4 dataset, we show that DiLoCo on 8 workers performs as well as "
+    "fully synchronous optimization while communicating 500 times less.",
+    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 10 local steps "
+    "(docs/language_results.md). Fewer local steps should make it easier.",
+    version=2,
+    **language(EVERY, ALONE, DILOCO, MEAN_4_BITS),
 )
-
-
 def diloco_2023(runs: Runs) -> Finding:
     """As good as a message at every step, with ten local steps."""
     more = runs.nats(DILOCO, EVERY)
@@ -114,25 +115,24 @@ def diloco_2023(runs: Runs) -> Finding:
     return Finding(judged(rule.at_most(more, rule.NATS)), words, fewer, fewer)
 
 
-CLAIMS["diloco-2023"] = Claim(
-    title="DiLoCo: as good as a message at every step, for 500 times less communication",
-    group="language models",
-    says="With 8 workers on C4, 500 local steps of AdamW and Nesterov's momentum outside train as "
-    "well as full synchrony, and communicate 500 times less.",
-    source="Douillard et al. 2023, arXiv 2311.08105, abstract",
-    known="abstract",
-    quote="On the widely used C4 dataset, we show that DiLoCo on 8 workers performs as well as "
-    "fully synchronous optimization while communicating 500 times less.",
-    quoted_from="abstract, arXiv 2311.08105",
-    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 10 local steps "
-    "(docs/language_results.md). Fewer local steps should make it easier.",
-    judge=diloco_2023,
-    version=2,
-    **language(EVERY, ALONE, DILOCO, MEAN_4_BITS),
-)
 LOCAL = (DILOCO, STREAMING, SPARSE, MEAN_4_BITS)
 
 
+@CLAIMS.add(
+    title="None of twelve DiLoCo settings reached the loss of the reference",
+    says="DiLoCo with 1, 8, 32 and 128 local steps, at three bandwidths, ended at losses of 8.11 "
+    "to 8.65 after 400,000 tokens, where a single graphics card with AdamW reached 7.35. The "
+    "bandwidth changes no loss, and each setting has one seed, as the source says.",
+    source="Adnan082/diloco-measured, README at commit 07b7885, August 2026",
+    known="read",
+    quote="Honest result: none of the 12 DiLoCo configurations reached `L*` (7.352) within the "
+    "token budget — final losses clustered 8.11–8.65 versus the reference's 7.35.",
+    quoted_from="README at commit 07b7885",
+    ours="Four settings with AdamW inside, 600 steps from scratch (docs/language_results.md). With "
+    "Muon inside, local steps are below AdamW's loss, and above Muon's own.",
+    version=3,
+    **language(EVERY, ONE, *LOCAL),
+)
 def diloco_measured_2026(runs: Runs) -> Finding:
     """Other settings than theirs: what they lose is shown."""
     found = {name: runs.nats(name, ONE) for name in (EVERY, *LOCAL)}
@@ -145,25 +145,20 @@ def diloco_measured_2026(runs: Runs) -> Finding:
     return Finding(Verdict.UNTESTED, words)
 
 
-CLAIMS["diloco-measured-2026"] = Claim(
-    title="None of twelve DiLoCo settings reached the loss of the reference",
-    group="language models",
-    says="DiLoCo with 1, 8, 32 and 128 local steps, at three bandwidths, ended at losses of 8.11 "
-    "to 8.65 after 400,000 tokens, where a single graphics card with AdamW reached 7.35. The "
-    "bandwidth changes no loss, and each setting has one seed, as the source says.",
-    source="Adnan082/diloco-measured, README at commit 07b7885, August 2026",
-    known="read",
-    quote="Honest result: none of the 12 DiLoCo configurations reached `L*` (7.352) within the "
-    "token budget — final losses clustered 8.11–8.65 versus the reference's 7.35.",
-    quoted_from="README at commit 07b7885",
-    ours="Four settings with AdamW inside, 600 steps from scratch (docs/language_results.md). With "
-    "Muon inside, local steps are below AdamW's loss, and above Muon's own.",
-    judge=diloco_measured_2026,
-    version=3,
-    **language(EVERY, ONE, *LOCAL),
+@CLAIMS.add(
+    title="Dion: orthonormal steps without sending whole matrices",
+    says="Orthonormal updates of low rank need no full gradients, give numerically the same, and "
+    "balance quality with cost.",
+    source="Ahn et al. 2025, arXiv 2504.05295v2 and v3, abstracts, and microsoft/dion",
+    quote="The rank-fraction parameter with error feedback enables low-rank updates that balance "
+    "quality with significant cost savings.",
+    quoted_from="abstract, arXiv 2504.05295v3; version 2 also said: “eliminating the need for full "
+    "gradient synchronization while producing numerically equivalent results”",
+    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 600 steps, rank 4 of 64, "
+    "8 bits both ways (docs/language_results.md).",
+    lacks="A learning rate of its own: it has Muon's, without a trial.",
+    **language(EVERY, MUON, DION, POWER),
 )
-
-
 def dion_2025(runs: Runs) -> Finding:
     """As good as Muon, whose matrices travel whole."""
     more, fewer = runs.nats(DION, MUON), runs.fewer(DION, MUON)
@@ -178,25 +173,19 @@ def dion_2025(runs: Runs) -> Finding:
     return Finding(verdict, words, times(fewer), times(fewer))
 
 
-CLAIMS["dion-2025"] = Claim(
-    title="Dion: orthonormal steps without sending whole matrices",
-    group="language models",
-    says="Orthonormal updates of low rank need no full gradients, give numerically the same, and "
-    "balance quality with cost.",
-    source="Ahn et al. 2025, arXiv 2504.05295v2 and v3, abstracts, and microsoft/dion",
-    known="abstract",
-    quote="The rank-fraction parameter with error feedback enables low-rank updates that balance "
-    "quality with significant cost savings.",
-    quoted_from="abstract, arXiv 2504.05295v3; version 2 also said: “eliminating the need for full "
-    "gradient synchronization while producing numerically equivalent results”",
-    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 600 steps, rank 4 of 64, "
-    "8 bits both ways (docs/language_results.md).",
-    lacks="A learning rate of its own: it has Muon's, without a trial.",
-    judge=dion_2025,
-    **language(EVERY, MUON, DION, POWER),
+@CLAIMS.add(
+    title="MuLoCo: 8 times less than DiLoCo with AdamW",
+    source="Thérien et al. 2025, arXiv 2505.23725, abstract",
+    quote="Our experiments pre-training decoder-only transformer language models (LMs) reveal that "
+    "leveraging Muon as the inner optimizer for DiLoCo along with an error-feedback accumulator "
+    "allows to aggressively compress the communicated delta to 2-bits with next to no performance "
+    "degradation. Crucially, MuLoCo (Muon inner optimizer DiLoCo) significantly outperforms DiLoCo "
+    "while communicating 8X less and having identical memory complexity.",
+    quoted_from="abstract, arXiv 2505.23725v1; the abstracts of 2026 no longer say it",
+    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 10 local steps, 600 steps "
+    "(docs/language_results.md), 2 bits and an entropy coder both ways.",
+    **language(EVERY, DILOCO, MULOCO, MUON_ALONE),
 )
-
-
 def muloco_2025(runs: Runs) -> Finding:
     """Eight times less than DiLoCo, and better than it."""
     more = runs.nats(MULOCO, DILOCO)
@@ -213,24 +202,17 @@ def muloco_2025(runs: Runs) -> Finding:
     return Finding(verdict, words, *factors(runs, MULOCO, DILOCO))
 
 
-CLAIMS["muloco-2025"] = Claim(
-    title="MuLoCo: 8 times less than DiLoCo with AdamW",
-    group="language models",
-    source="Thérien et al. 2025, arXiv 2505.23725, abstract",
-    known="abstract",
-    quote="Our experiments pre-training decoder-only transformer language models (LMs) reveal that "
-    "leveraging Muon as the inner optimizer for DiLoCo along with an error-feedback accumulator "
-    "allows to aggressively compress the communicated delta to 2-bits with next to no performance "
-    "degradation. Crucially, MuLoCo (Muon inner optimizer DiLoCo) significantly outperforms DiLoCo "
-    "while communicating 8X less and having identical memory complexity.",
-    quoted_from="abstract, arXiv 2505.23725v1; the abstracts of 2026 no longer say it",
-    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 10 local steps, 600 steps "
-    "(docs/language_results.md), 2 bits and an entropy coder both ways.",
-    judge=muloco_2025,
-    **language(EVERY, DILOCO, MULOCO, MUON_ALONE),
+@CLAIMS.add(
+    title="NoLoCo: less communication than DiLoCo, without an all-reduce",
+    source="Kolehmainen et al. 2025, arXiv 2506.10911, abstract and the code of an author",
+    quote="Our method requires significantly less communication overhead than fully sharded data "
+    "parallel training or even widely used low communication training method, DiLoCo.",
+    quoted_from="abstract, arXiv 2506.10911v1",
+    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 600 steps, 10 between "
+    "messages, the authors' outer rate 0.7 and momentum 0.5 (docs/language_results.md). The model "
+    "that is tested is one worker's. Theirs sends weights and updates, ours their sum: half of it.",
+    **language(EVERY, DILOCO, MEAN_FLOAT32, PAIRS),
 )
-
-
 def noloco_2025(runs: Runs) -> Finding:
     """Half of DiLoCo's bytes, which is what pairs save, and as good as it."""
     more, fewer = runs.nats(PAIRS, DILOCO), runs.fewer(PAIRS, DILOCO)
@@ -245,22 +227,18 @@ def noloco_2025(runs: Runs) -> Finding:
     return Finding(verdict, words, "", times(fewer))
 
 
-CLAIMS["noloco-2025"] = Claim(
-    title="NoLoCo: less communication than DiLoCo, without an all-reduce",
-    group="language models",
-    source="Kolehmainen et al. 2025, arXiv 2506.10911, abstract and the code of an author",
-    known="abstract",
-    quote="Our method requires significantly less communication overhead than fully sharded data "
-    "parallel training or even widely used low communication training method, DiLoCo.",
-    quoted_from="abstract, arXiv 2506.10911v1",
-    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 600 steps, 10 between "
-    "messages, the authors' outer rate 0.7 and momentum 0.5 (docs/language_results.md). The model "
-    "that is tested is one worker's. Theirs sends weights and updates, ours their sum: half of it.",
-    judge=noloco_2025,
-    **language(EVERY, DILOCO, MEAN_FLOAT32, PAIRS),
+@CLAIMS.add(
+    title="DiLoCo can be better than a message at every step, even at small sizes",
+    source="Charles et al. 2025, arXiv 2503.09799, abstract",
+    quote="When well-tuned, DiLoCo scales better than data-parallel training with model size, and "
+    "can outperform data-parallel training even at small model sizes.",
+    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 10 local steps, 600 steps "
+    "(docs/language_results.md). How it grows with the model cannot be tested here.",
+    lacks="The tuning on which the sentence depends: four trials of the learning rate for each of "
+    "the two found the rates used here, but the outer rate, its momentum and the number of local "
+    "steps have no trials.",
+    **language(EVERY, DILOCO),
 )
-
-
 def scaling_diloco_2025(runs: Runs) -> Finding:
     """Better, by any margin."""
     more = runs.nats(DILOCO, EVERY)
@@ -271,24 +249,19 @@ def scaling_diloco_2025(runs: Runs) -> Finding:
     return Finding(judged(rule.at_most(more, 0.0)), words)
 
 
-CLAIMS["scaling-diloco-2025"] = Claim(
-    title="DiLoCo can be better than a message at every step, even at small sizes",
-    group="language models",
-    source="Charles et al. 2025, arXiv 2503.09799, abstract",
-    known="abstract",
-    quote="When well-tuned, DiLoCo scales better than data-parallel training with model size, and "
-    "can outperform data-parallel training even at small model sizes.",
-    quoted_from="abstract, arXiv 2503.09799",
-    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 10 local steps, 600 steps "
-    "(docs/language_results.md). How it grows with the model cannot be tested here.",
-    lacks="The tuning on which the sentence depends: four trials of the learning rate for each of "
-    "the two found the rates used here, but the outer rate, its momentum and the number of local "
-    "steps have no trials.",
-    judge=scaling_diloco_2025,
-    **language(EVERY, DILOCO),
+@CLAIMS.add(
+    title="SparseLoCo: 1 to 3 % of the values in 2 bits are better than all of them",
+    source="Sarfi et al. 2025, arXiv 2508.15706, abstract",
+    quote="In this work, we introduce SparseLoCo, a communication-efficient training algorithm for "
+    "LLMs that effectively leverages Top-k sparsification and quantization to reach extreme "
+    "compression ratios of up to 1-3% sparsity and 2-bit quantization while outperforming "
+    "full-precision DiLoCo.",
+    quoted_from="abstract, arXiv 2508.15706v1",
+    ours="4 workers on Shakespeare, 10 local steps, 600 steps (docs/language_results.md).",
+    lacks="The paper's chunks of 4,096 values: the largest 2 % are those of the whole model.",
+    version=2,
+    **language(EVERY, DILOCO, SPARSE),
 )
-
-
 def sparseloco_2025(runs: Runs) -> Finding:
     """Better than DiLoCo."""
     more = runs.nats(SPARSE, DILOCO)
@@ -300,24 +273,18 @@ def sparseloco_2025(runs: Runs) -> Finding:
     return Finding(verdict, words, *factors(runs, SPARSE, EVERY))
 
 
-CLAIMS["sparseloco-2025"] = Claim(
-    title="SparseLoCo: 1 to 3 % of the values in 2 bits are better than all of them",
-    group="language models",
-    source="Sarfi et al. 2025, arXiv 2508.15706, abstract",
-    known="abstract",
-    quote="In this work, we introduce SparseLoCo, a communication-efficient training algorithm for "
-    "LLMs that effectively leverages Top-k sparsification and quantization to reach extreme "
-    "compression ratios of up to 1-3% sparsity and 2-bit quantization while outperforming "
-    "full-precision DiLoCo.",
-    quoted_from="abstract, arXiv 2508.15706v1",
-    ours="4 workers on Shakespeare, 10 local steps, 600 steps (docs/language_results.md).",
-    lacks="The paper's chunks of 4,096 values: the largest 2 % are those of the whole model.",
-    judge=sparseloco_2025,
-    version=2,
-    **language(EVERY, DILOCO, SPARSE),
+@CLAIMS.add(
+    title="SPARTA: fewer bytes than DiLoCo, by random values at every step",
+    source="Beton et al. 2025, openreview.net/forum?id=stFPf3gzq1, as its abstract stands on the "
+    "page of an author, and exo-explore/gym",
+    quote="Our experiments demonstrate that SPARTA outperforms state-of-the-art federated learning "
+    "methods such as DiLoCo in both bandwidth efficiency and practical robustness.",
+    quoted_from="abstract, as it stands on the page of an author, mattreed.com",
+    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 600 steps, 0.5 % of the "
+    "values, as in exo-gym (docs/language_results.md). The model that is tested is one worker's. "
+    "The places are drawn from a shared seed and cost nothing.",
+    **language(EVERY, DILOCO, ALONE, SPARTA),
 )
-
-
 def sparta_2025(runs: Runs) -> Finding:
     """Fewer bytes than DiLoCo, and as good as it."""
     more, fewer = runs.nats(SPARTA, DILOCO), runs.fewer(SPARTA, DILOCO)
@@ -331,23 +298,18 @@ def sparta_2025(runs: Runs) -> Finding:
     return Finding(verdict, words, times(fewer), times(fewer))
 
 
-CLAIMS["sparta-2025"] = Claim(
-    title="SPARTA: fewer bytes than DiLoCo, by random values at every step",
-    group="language models",
-    source="Beton et al. 2025, openreview.net/forum?id=stFPf3gzq1, as its abstract stands on the "
-    "page of an author, and exo-explore/gym",
-    known="abstract",
-    quote="Our experiments demonstrate that SPARTA outperforms state-of-the-art federated learning "
-    "methods such as DiLoCo in both bandwidth efficiency and practical robustness.",
-    quoted_from="abstract, as it stands on the page of an author, mattreed.com",
-    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 600 steps, 0.5 % of the "
-    "values, as in exo-gym (docs/language_results.md). The model that is tested is one worker's. "
-    "The places are drawn from a shared seed and cost nothing.",
-    judge=sparta_2025,
-    **language(EVERY, DILOCO, ALONE, SPARTA),
+@CLAIMS.add(
+    title="Streaming DiLoCo: parts in turn and in 4 bits, at the quality of DiLoCo",
+    source="Douillard et al. 2025, arXiv 2501.18512, abstract",
+    quote="First, we synchronize only subsets of parameters in sequence, rather than all at once, "
+    "which greatly reduces peak bandwidth. Second, we allow workers to continue training while "
+    "synchronizing, which decreases wall clock time. Third, we quantize the data exchanged by "
+    "workers, which further reduces bandwidth across workers.",
+    ours="Two parts, 5 steps each, 4 workers, on Shakespeare, 600 steps "
+    "(docs/language_results.md).",
+    version=2,
+    **language(EVERY, DILOCO, STREAMING),
 )
-
-
 def streaming_diloco_2025(runs: Runs) -> Finding:
     """As good as DiLoCo."""
     more = runs.nats(STREAMING, DILOCO)
@@ -358,21 +320,3 @@ def streaming_diloco_2025(runs: Runs) -> Finding:
     )
     verdict = judged(rule.at_most(more, rule.NATS))
     return Finding(verdict, words, *factors(runs, STREAMING, EVERY))
-
-
-CLAIMS["streaming-diloco-2025"] = Claim(
-    title="Streaming DiLoCo: parts in turn and in 4 bits, at the quality of DiLoCo",
-    group="language models",
-    source="Douillard et al. 2025, arXiv 2501.18512, abstract",
-    known="abstract",
-    quote="First, we synchronize only subsets of parameters in sequence, rather than all at once, "
-    "which greatly reduces peak bandwidth. Second, we allow workers to continue training while "
-    "synchronizing, which decreases wall clock time. Third, we quantize the data exchanged by "
-    "workers, which further reduces bandwidth across workers.",
-    quoted_from="abstract, arXiv 2501.18512",
-    ours="Two parts, 5 steps each, 4 workers, on Shakespeare, 600 steps "
-    "(docs/language_results.md).",
-    judge=streaming_diloco_2025,
-    version=2,
-    **language(EVERY, DILOCO, STREAMING),
-)

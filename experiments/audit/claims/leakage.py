@@ -1,12 +1,12 @@
 """What the other side learns from a cut: the runs of docs/leakage.md."""
 
 from experiments.audit import rule
-from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, judged, spread
+from experiments.audit.claim import Claims, Finding, Runs, Values, Verdict, judged, spread
 from experiments.audit.measures import leakage
 from experiments.leakage.settings import BINARY, DOWN
 from experiments.runs import Result
 
-CLAIMS: dict[str, Claim] = {}
+CLAIMS = Claims(group="split learning", seeds=range(5))
 PART = "codecs on the activations"
 
 
@@ -14,6 +14,22 @@ def read_labels(result: Result) -> Values:
     return {"length": max(result["norm_auc"]), "direction": max(result["direction_auc"])}
 
 
+@CLAIMS.add(
+    title="Gradients at the cut give the labels away",
+    says="The length of a gradient tells a rare label from a common one, and its direction tells "
+    "classes apart; an attack that needs no auxiliary labels can be perfect.",
+    source="Li et al. 2022, arXiv 2102.08504; Erdogan et al. 2022 (UnSplit), arXiv 2108.09033",
+    quote="We then show that there exist two simple yet effective methods within the threat model "
+    "that can allow one party to accurately recover private ground-truth labels owned by the other "
+    "party.",
+    quoted_from="abstract, arXiv 2102.08504v3",
+    ours="MNIST, gradients in float32; one known sample of each class for the direction "
+    "(docs/leakage.md).",
+    measures={
+        "a rare label": leakage("mnist", BINARY, "float32", read_labels),
+        "ten labels": leakage("mnist", DOWN, "float32", read_labels),
+    },
+)
 def label_leakage_2022(runs: Runs) -> Finding:
     """An AUC of 0.9 gives labels away: the abstract has no figure."""
     length = runs.all("a rare label", "length")
@@ -27,26 +43,6 @@ def label_leakage_2022(runs: Runs) -> Finding:
     return Finding(judged(leaks), words)
 
 
-CLAIMS["label-leakage-2022"] = Claim(
-    title="Gradients at the cut give the labels away",
-    group="split learning",
-    says="The length of a gradient tells a rare label from a common one, and its direction tells "
-    "classes apart; an attack that needs no auxiliary labels can be perfect.",
-    source="Li et al. 2022, arXiv 2102.08504; Erdogan et al. 2022 (UnSplit), arXiv 2108.09033",
-    known="abstract",
-    quote="We then show that there exist two simple yet effective methods within the threat model "
-    "that can allow one party to accurately recover private ground-truth labels owned by the other "
-    "party.",
-    quoted_from="abstract, arXiv 2102.08504v3",
-    ours="MNIST, gradients in float32; one known sample of each class for the direction "
-    "(docs/leakage.md).",
-    judge=label_leakage_2022,
-    seeds=range(5),
-    measures={
-        "a rare label": leakage("mnist", BINARY, "float32", read_labels),
-        "ten labels": leakage("mnist", DOWN, "float32", read_labels),
-    },
-)
 PARTS = {"float32": "codecs on the activations", "NoPeek 3": "defences"}
 MEASURES = {
     f"{data}, {name}": (data, part, name)
@@ -59,6 +55,16 @@ def read_nopeek(result: Result) -> Values:
     return {name: result[name] for name in ("accuracy", "dcor", "explained_variance")}
 
 
+@CLAIMS.add(
+    title="NoPeek: reconstruction is prevented, and the accuracy is kept",
+    source="Vepakomma et al. 2020, arXiv 2008.09161, abstract",
+    quote="We demonstrate that our method is resilient to such reconstruction attacks and is based "
+    "on reduction of distance correlation between raw data and learned representations during "
+    "training and inference with image datasets. We prevent such reconstruction of raw data while "
+    "maintaining information required to sustain good classification accuracies.",
+    ours="Digits and MNIST, weight 3, and a decoder that is trained against it (docs/leakage.md).",
+    measures={name: leakage(*where, read_nopeek) for name, where in MEASURES.items()},
+)
 def nopeek_2020(runs: Runs) -> Finding:
     """Less leaks, and at most a point of accuracy is lost, on both data sets."""
     words, answers = [], []
@@ -79,27 +85,23 @@ def nopeek_2020(runs: Runs) -> Finding:
     return Finding(judged(rule.every(*answers)), f"{'; '.join(words)}. {last}")
 
 
-CLAIMS["nopeek-2020"] = Claim(
-    title="NoPeek: reconstruction is prevented, and the accuracy is kept",
-    group="split learning",
-    source="Vepakomma et al. 2020, arXiv 2008.09161, abstract",
-    known="abstract",
-    quote="We demonstrate that our method is resilient to such reconstruction attacks and is based "
-    "on reduction of distance correlation between raw data and learned representations during "
-    "training and inference with image datasets. We prevent such reconstruction of raw data while "
-    "maintaining information required to sustain good classification accuracies.",
-    quoted_from="abstract, arXiv 2008.09161",
-    ours="Digits and MNIST, weight 3, and a decoder that is trained against it (docs/leakage.md).",
-    judge=nopeek_2020,
-    seeds=range(5),
-    measures={name: leakage(*where, read_nopeek) for name, where in MEASURES.items()},
-)
-
-
 def read_explained(result: Result) -> Values:
     return {"explained": result["explained_variance"], "accuracy": result["accuracy"]}
 
 
+@CLAIMS.add(
+    title="Raw data never leave the client: what does?",
+    says="Raw data are not shared. That is true of every implementation; that they therefore stay "
+    "private is a conclusion which readers draw, and which no sentence quoted here prints.",
+    source="tutorials and introductions since Gupta & Raskar 2018, arXiv 1810.06060",
+    known="quoted",
+    ours="A decoder that is trained on the attacker's own images and what crossed for them "
+    "(docs/leakage.md).",
+    measures={
+        "digits": leakage("digits", PART, "float32", read_explained),
+        "MNIST": leakage("mnist", PART, "float32", read_explained),
+    },
+)
 def split_is_private(runs: Runs) -> Finding:
     """No sentence is tested: what is seen is shown."""
     digits, mnist = runs.all("digits", "explained"), runs.all("MNIST", "explained")
@@ -108,21 +110,3 @@ def split_is_private(runs: Runs) -> Finding:
         f"digits, and {spread(mnist)} of MNIST's, from the activations. 1 would be a copy."
     )
     return Finding(Verdict.UNTESTED, words)
-
-
-CLAIMS["split-is-private"] = Claim(
-    title="Raw data never leave the client: what does?",
-    group="split learning",
-    says="Raw data are not shared. That is true of every implementation; that they therefore stay "
-    "private is a conclusion which readers draw, and which no sentence quoted here prints.",
-    source="tutorials and introductions since Gupta & Raskar 2018, arXiv 1810.06060",
-    known="quoted",
-    ours="A decoder that is trained on the attacker's own images and what crossed for them "
-    "(docs/leakage.md).",
-    judge=split_is_private,
-    seeds=range(5),
-    measures={
-        "digits": leakage("digits", PART, "float32", read_explained),
-        "MNIST": leakage("mnist", PART, "float32", read_explained),
-    },
-)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from experiments.audit import rule
 from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, judged, spread, times
+from experiments.audit.measures import OF_ROUNDS
 from fltoolkit import Channel, Party, evaluate, fedavg
 from fltoolkit.data import partition_iid
 from fltoolkit.federated import Local
@@ -99,9 +100,7 @@ CLAIM = Claim(
     "460 rounds. Clients that are unlike are easier here.",
     source="McMahan et al. 2017, arXiv 1602.05629, table 2, in a conversion to text",
     known="read",
-    quote="Communication costs are the principal constraint, and we show a reduction in required "
-    "communication rounds by 10–100× as compared to synchronized stochastic gradient descent.",
-    quoted_from="abstract, arXiv 1602.05629; the rounds of this claim are figures of a table",
+    **OF_ROUNDS,
     ours="A reduced run: the 1.1 million characters of char-rnn instead of all plays, an LSTM of "
     f"one layer and {HIDDEN} units instead of two and 256, one local epoch, batch 10, ten clients "
     f"in a round, and {TARGET:.0%} on held-out text instead of 54 %. One learning rate for both, "

@@ -5,7 +5,16 @@ from functools import partial
 from torch import nn
 
 from experiments.audit import rule, stored
-from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, judged, spread, times
+from experiments.audit.claim import (
+    Claims,
+    Finding,
+    Runs,
+    Values,
+    Verdict,
+    judged,
+    spread,
+    times,
+)
 from experiments.audit.measures import OF_NEWER
 from experiments.newer.masked import ONE_BIT_EACH
 from experiments.newer.owners import OWNERS_DIFFER, data_of, network
@@ -28,7 +37,7 @@ from experiments.replications.zeroth_order import Directions, decomfl, fedkseed
 from fltoolkit import Channel
 from fltoolkit.federated import Local
 
-CLAIMS: dict[str, Claim] = {}
+CLAIMS = Claims(group="federated learning", chosen=OF_NEWER, seeds=SEEDS)
 RATE = 0.06  # of EGGROLL's six trials the best
 KILOBYTES = 18_000
 MASKS = "FedMRN, masks of 0 and 1"
@@ -37,6 +46,18 @@ LEARNED = "FedMRN, masks of -1 and 1"
 DRAWN = "masks of -1 and 1, after training"
 
 
+@CLAIMS.add(
+    title="DeComFL: a model is fine-tuned for about 1 MB per client in all",
+    says="Clients and the server exchange slopes along directions that seeds make: about a "
+    "megabyte in all between the server and a client, for models of billions of parameters.",
+    source="Li et al. 2024, arXiv 2405.15861, abstract",
+    quote="Notably, DeComFL achieves this by transmitting only around 1MB of data in total between "
+    "the server and a client to fine-tune a model with billions of parameters.",
+    quoted_from="abstract, arXiv 2405.15861, as on openreview.net, omrLHFzC37",
+    ours="Four owners fine-tune a network of 2,410 parameters on the digits "
+    "(docs/newer_methods.md). No language model is tuned.",
+    measures={n: partial(stored.newer, FINE_TUNED, n) for n in (ONE, "FedAvg", ALONE)},
+)
 def decomfl_2024(runs: Runs) -> Finding:
     """How many rounds a model of billions of parameters needs cannot be seen here."""
     sent = [nbytes / OWNERS for nbytes in runs.all(ONE, "nbytes")]
@@ -49,25 +70,6 @@ def decomfl_2024(runs: Runs) -> Finding:
         "were not tried."
     )
     return Finding(Verdict.UNTESTED, words)
-
-
-CLAIMS["decomfl-2024"] = Claim(
-    title="DeComFL: a model is fine-tuned for about 1 MB per client in all",
-    group="federated learning",
-    says="Clients and the server exchange slopes along directions that seeds make: about a "
-    "megabyte in all between the server and a client, for models of billions of parameters.",
-    source="Li et al. 2024, arXiv 2405.15861, abstract",
-    known="abstract",
-    quote="Notably, DeComFL achieves this by transmitting only around 1MB of data in total between "
-    "the server and a client to fine-tune a model with billions of parameters.",
-    quoted_from="abstract, arXiv 2405.15861, as on openreview.net, omrLHFzC37",
-    ours="Four owners fine-tune a network of 2,410 parameters on the digits "
-    "(docs/newer_methods.md). No language model is tuned.",
-    judge=decomfl_2024,
-    chosen=OF_NEWER,
-    measures={n: partial(stored.newer, FINE_TUNED, n) for n in (ONE, "FedAvg", ALONE)},
-    seeds=SEEDS,
-)
 
 
 def trained(rank: int | None, seed: int, quick: bool) -> Values:
@@ -83,6 +85,16 @@ def trained(rank: int | None, seed: int, quick: bool) -> Values:
     return {key: float(value) for key, value in found.items()}
 
 
+@CLAIMS.add(
+    title="EGGROLL: directions of low rank are as good as full ones",
+    source="Sarkar et al. 2025, arXiv 2511.16652v1, abstract",
+    quote="EGGROLL does not compromise the performance of ES in tabula-rasa RL settings, despite "
+    "being faster",
+    ours="Digits from scratch, four owners, 40 steps of 20 pairs, a network of 2,410 parameters "
+    "(docs/newer_methods.md). Time is not measured.",
+    lacks="Reinforcement learning, populations of thousands, and the normalization of scores.",
+    measures={"rank 1": partial(trained, 1), "full rank": partial(trained, None)},
+)
 def eggroll_2025(runs: Runs) -> Finding:
     """As good as full rank."""
     more = runs.points("rank 1", "full rank")
@@ -94,24 +106,18 @@ def eggroll_2025(runs: Runs) -> Finding:
     return Finding(judged(rule.at_least(more, -rule.POINTS)), words)
 
 
-CLAIMS["eggroll-2025"] = Claim(
-    title="EGGROLL: directions of low rank are as good as full ones",
-    group="federated learning",
-    source="Sarkar et al. 2025, arXiv 2511.16652v1, abstract",
-    known="abstract",
-    quote="EGGROLL does not compromise the performance of ES in tabula-rasa RL settings, despite "
-    "being faster",
-    quoted_from="abstract, arXiv 2511.16652v1",
-    ours="Digits from scratch, four owners, 40 steps of 20 pairs, a network of 2,410 parameters "
-    "(docs/newer_methods.md). Time is not measured.",
-    lacks="Reinforcement learning, populations of thousands, and the normalization of scores.",
-    judge=eggroll_2025,
-    chosen=OF_NEWER,
-    measures={"rank 1": partial(trained, 1), "full rank": partial(trained, None)},
-    seeds=SEEDS,
+@CLAIMS.add(
+    title="FedEx-LoRA: an exact mean of adapters is better",
+    says="The mean of the products of factors, which is added to the frozen weights, gives "
+    "consistent gains over averaging the factors, with little more communication.",
+    source="Singhal et al. 2024, arXiv 2410.09432, abstract",
+    quote="We evaluate the method on various models across arithmetic reasoning, commonsense "
+    "reasoning, natural language understanding and natural language generation tasks, showing "
+    "consistent performance gains over state-of-the-art methods across multiple settings.",
+    ours="From MNIST to digits, four owners with equal shares, LoRA of rank 2 in a network of "
+    "2,410 parameters (docs/newer_methods.md). The paper tunes language models.",
+    measures={n: partial(stored.newer, FINE_TUNED, n) for n in (EXACT, FACTORS, "FedAvg")},
 )
-
-
 def fedex_lora_2024(runs: Runs) -> Finding:
     """Better than averaging the factors."""
     gains = runs.points(EXACT, FACTORS)
@@ -122,26 +128,6 @@ def fedex_lora_2024(runs: Runs) -> Finding:
         f"in float32 would send {times(runs.fewer(EXACT, 'FedAvg'))} times as many."
     )
     return Finding(judged(rule.at_least(gains, 0.0)), words)
-
-
-CLAIMS["fedex-lora-2024"] = Claim(
-    title="FedEx-LoRA: an exact mean of adapters is better",
-    group="federated learning",
-    says="The mean of the products of factors, which is added to the frozen weights, gives "
-    "consistent gains over averaging the factors, with little more communication.",
-    source="Singhal et al. 2024, arXiv 2410.09432, abstract",
-    known="abstract",
-    quote="We evaluate the method on various models across arithmetic reasoning, commonsense "
-    "reasoning, natural language understanding and natural language generation tasks, showing "
-    "consistent performance gains over state-of-the-art methods across multiple settings.",
-    quoted_from="abstract, arXiv 2410.09432",
-    ours="From MNIST to digits, four owners with equal shares, LoRA of rank 2 in a network of "
-    "2,410 parameters (docs/newer_methods.md). The paper tunes language models.",
-    judge=fedex_lora_2024,
-    chosen=OF_NEWER,
-    measures={n: partial(stored.newer, FINE_TUNED, n) for n in (EXACT, FACTORS, "FedAvg")},
-    seeds=SEEDS,
-)
 
 
 def a_round(count: int, seed: int, quick: bool) -> Values:
@@ -158,6 +144,24 @@ def a_round(count: int, seed: int, quick: bool) -> Values:
     return found
 
 
+@CLAIMS.add(
+    title="FedKSeed: all weights are tuned for less than 18 kB per round",
+    says="A client and the server exchange numbers of seeds and slopes in place of weights: below "
+    "18 kilobytes in a round, whatever the size of the model.",
+    source="Qin et al. 2023, arXiv 2312.06353, title and abstract",
+    quote="It significantly reduces transmission requirements between the server and clients to "
+    "just a few random seeds and scalar gradients, amounting to only a few thousand bytes, making "
+    "federated full-parameter tuning of billion-sized LLMs possible on devices.",
+    quoted_from="abstract, arXiv 2312.06353v5; the title says “under 18 Kilobytes”",
+    ours="Bytes of a round for two networks; and the rows of docs/newer_methods.md, where four "
+    "owners fine-tune a small network on the digits. No language model is tuned.",
+    own_task=True,
+    measures={
+        "a round with 1,024 seeds": partial(a_round, 1024),
+        "a round with 4,096 seeds": partial(a_round, 4096),
+        **{n: partial(stored.newer, FINE_TUNED, n) for n in (SEEDS_1024, "FedAvg", ALONE)},
+    },
+)
 def fedkseed_2023(runs: Runs) -> Finding:
     """Below 18 kB for both models; about accuracy the quoted words promise nothing."""
     sizes = {name: runs.all(f"a round with {name} seeds", "large") for name in ("1,024", "4,096")}
@@ -174,32 +178,23 @@ def fedkseed_2023(runs: Runs) -> Finding:
     return Finding(judged(rule.every(same, max(sizes["4,096"]) < KILOBYTES)), words)
 
 
-CLAIMS["fedkseed-2023"] = Claim(
-    title="FedKSeed: all weights are tuned for less than 18 kB per round",
-    group="federated learning",
-    says="A client and the server exchange numbers of seeds and slopes in place of weights: below "
-    "18 kilobytes in a round, whatever the size of the model.",
-    source="Qin et al. 2023, arXiv 2312.06353, title and abstract",
-    known="abstract",
-    quote="It significantly reduces transmission requirements between the server and clients to "
-    "just a few random seeds and scalar gradients, amounting to only a few thousand bytes, making "
-    "federated full-parameter tuning of billion-sized LLMs possible on devices.",
-    quoted_from="abstract, arXiv 2312.06353v5; the title says “under 18 Kilobytes”",
-    ours="Bytes of a round for two networks; and the rows of docs/newer_methods.md, where four "
-    "owners fine-tune a small network on the digits. No language model is tuned.",
-    own_task=True,
-    judge=fedkseed_2023,
-    chosen=OF_NEWER,
-    measures={
-        "a round with 1,024 seeds": partial(a_round, 1024),
-        "a round with 4,096 seeds": partial(a_round, 4096),
-        **{n: partial(stored.newer, FINE_TUNED, n) for n in (SEEDS_1024, "FedAvg", ALONE)},
-    },
-    seeds=SEEDS,
-)
 BASELINES = ("signs, with error feedback", "DRIVE, which is EDEN of 1 bit")
 
 
+@CLAIMS.add(
+    title="FedMRN: one bit per value is as good as averaging",
+    says="Clients learn a mask of one bit per parameter on noise that a seed makes. The accuracy "
+    "is that of averaging, and above that of other methods.",
+    source="Li et al. 2024, arXiv 2408.03220v1, abstract, and the authors' program",
+    quote="The results show that FedMRN exhibits superior convergence speed and test accuracy "
+    "compared to relevant baselines, while attaining a similar level of accuracy as FedAvg.",
+    ours="Digits, four owners with equal shares, a network of 2,410 parameters, 30 rounds "
+    "(docs/newer_methods.md).",
+    measures={
+        n: partial(stored.newer, ONE_BIT_EACH, n)
+        for n in (MASKS, AVERAGING, *BASELINES, LEARNED, DRAWN)
+    },
+)
 def fedmrn_2024(runs: Runs) -> Finding:
     """As good as averaging; which baselines are relevant the abstract does not say."""
     lost = runs.points(MASKS, AVERAGING)
@@ -213,28 +208,18 @@ def fedmrn_2024(runs: Runs) -> Finding:
     return Finding(judged(rule.at_least(lost, -rule.POINTS)), words)
 
 
-CLAIMS["fedmrn-2024"] = Claim(
-    title="FedMRN: one bit per value is as good as averaging",
-    group="federated learning",
-    says="Clients learn a mask of one bit per parameter on noise that a seed makes. The accuracy "
-    "is that of averaging, and above that of other methods.",
-    source="Li et al. 2024, arXiv 2408.03220v1, abstract, and the authors' program",
-    known="abstract",
-    quote="The results show that FedMRN exhibits superior convergence speed and test accuracy "
-    "compared to relevant baselines, while attaining a similar level of accuracy as FedAvg.",
-    quoted_from="abstract, arXiv 2408.03220v1",
-    ours="Digits, four owners with equal shares, a network of 2,410 parameters, 30 rounds "
-    "(docs/newer_methods.md).",
-    judge=fedmrn_2024,
-    chosen=OF_NEWER,
-    measures={
-        n: partial(stored.newer, ONE_BIT_EACH, n)
-        for n in (MASKS, AVERAGING, *BASELINES, LEARNED, DRAWN)
-    },
-    seeds=SEEDS,
+@CLAIMS.add(
+    title="FL-bench: SCAFFOLD is not significantly better than averaging",
+    source="FL-bench, https://github.com/KarhouTam/FL-bench/issues/150, January 2025",
+    known="read",
+    quote="However, for CIFAR-10, the performance of the three algorithms is not significantly "
+    "different. According to the Scaffold paper, Scaffold should perform better than FedAvg and "
+    "FedProx in non-IID settings.",
+    quoted_from="a user, KarhouTam/FL-bench, issue 150, January 2025",
+    ours="Digits, twenty owners with two shards of sorted samples "
+    "(docs/newer_methods.md). Theirs is CIFAR-10 with Dirichlet parts. FedProx was not run.",
+    measures={name: partial(stored.newer, OWNERS_DIFFER, name) for name in ("FedAvg", "SCAFFOLD")},
 )
-
-
 def fl_bench_scaffold(runs: Runs) -> Finding:
     """As good as each other; that noise hides a difference is not enough."""
     gains = runs.points("SCAFFOLD", "FedAvg")
@@ -246,37 +231,11 @@ def fl_bench_scaffold(runs: Runs) -> Finding:
     return Finding(judged(rule.within(gains, rule.POINTS)), words)
 
 
-CLAIMS["fl-bench-scaffold"] = Claim(
-    title="FL-bench: SCAFFOLD is not significantly better than averaging",
-    group="federated learning",
-    source="FL-bench, https://github.com/KarhouTam/FL-bench/issues/150, January 2025",
-    known="read",
-    quote="However, for CIFAR-10, the performance of the three algorithms is not significantly "
-    "different. According to the Scaffold paper, Scaffold should perform better than FedAvg and "
-    "FedProx in non-IID settings.",
-    quoted_from="a user, KarhouTam/FL-bench, issue 150, January 2025",
-    ours="Digits, twenty owners with two shards of sorted samples "
-    "(docs/newer_methods.md). Theirs is CIFAR-10 with Dirichlet parts. FedProx was not run.",
-    judge=fl_bench_scaffold,
-    chosen=OF_NEWER,
-    measures={name: partial(stored.newer, OWNERS_DIFFER, name) for name in ("FedAvg", "SCAFFOLD")},
-    seeds=SEEDS,
-)
 TOGETHER = ("FedAvg", "SCAFFOLD", "FedPer, last layer at home", "Ditto")
 
 
-def pfllib_local(runs: Runs) -> Finding:
-    """Better than one model for all; and the personal methods beside it."""
-    gains = {name: runs.points(ALONE, name) for name in TOGETHER}
-    listed = ", ".join(f"{name} {spread(each, '+.2f')}" for name, each in gains.items())
-    words = f"An owner alone, minus the method, in points: {listed}. It sends nothing."
-    right = (rule.at_least(gains[name], 0.0) for name in TOGETHER[:2])
-    return Finding(judged(rule.every(*right)), words)
-
-
-CLAIMS["pfllib-local"] = Claim(
+@CLAIMS.add(
     title="PFLlib: each owner alone is best where owners differ",
-    group="federated learning",
     source="PFLlib, https://github.com/TsingZ0/PFLlib/issues/243, July 2025",
     known="read",
     quote="When we tested Local, FedProx, FedAvg, and SCAFFOLD on the MNIST dataset, using all the "
@@ -285,8 +244,12 @@ CLAIMS["pfllib-local"] = Claim(
     quoted_from="a user, TsingZ0/PFLlib, issue 243, July 2025",
     ours="Digits, twenty owners with two shards of sorted samples, an owner's accuracy on test "
     "images distributed as its own classes are (docs/newer_methods.md). FedProx was not run.",
-    judge=pfllib_local,
-    chosen=OF_NEWER,
     measures={name: partial(stored.newer, OWNERS_DIFFER, name) for name in (ALONE, *TOGETHER)},
-    seeds=SEEDS,
 )
+def pfllib_local(runs: Runs) -> Finding:
+    """Better than one model for all; and the personal methods beside it."""
+    gains = {name: runs.points(ALONE, name) for name in TOGETHER}
+    listed = ", ".join(f"{name} {spread(each, '+.2f')}" for name, each in gains.items())
+    words = f"An owner alone, minus the method, in points: {listed}. It sends nothing."
+    right = (rule.at_least(gains[name], 0.0) for name in TOGETHER[:2])
+    return Finding(judged(rule.every(*right)), words)

@@ -83,10 +83,8 @@ CLAIM = Claim(
     says="In reinforcement learning of language models more than 99 % of the bfloat16 weights are "
     "the same after a step, so a patch of the others is over 100 times shorter than the model.",
     source="Miahi and Belilovsky 2026, PULSE, arXiv 2602.03839v1, abstract",
-    known="abstract",
     quote="We find that update sparsity is consistently high, frequently exceeding 99% across "
     "practically relevant settings.",
-    quoted_from="abstract, arXiv 2602.03839v1",
     ours="The small GPT of 111,425 weights, pretrained on Shakespeare, goes on with AdamW: "
     "prediction of the next character, no reinforcement learning. A mean of five steps after ten.",
     judge=judge,

@@ -40,7 +40,6 @@ CLAIM = Claim(
     title="Adaptive servers: FedAdam and FedYogi are better than FedAvg",
     group="federated learning",
     source="Reddi et al. 2020, arXiv 2003.00295, abstract",
-    known="abstract",
     quote="We also perform extensive experiments on these methods and show that the use of "
     "adaptive optimizers can significantly improve the performance of federated learning.",
     quoted_from="abstract, arXiv 2003.00295v5",
