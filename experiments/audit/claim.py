@@ -200,21 +200,18 @@ def judged(*answers: Answer) -> Verdict:
 
 
 def judge_saving(
-    runs: Runs,
-    name: str,
-    reference: str,
-    *,
-    claimed: float,
-    points: float,
-    of: str = "nbytes",
-    why: str = "",
-) -> Finding:
-    """The usual verdict on "so many times fewer bytes, at a loss of at most so many points".
+    name: str, reference: str, *, claimed: float, why: str, of: str = "nbytes"
+) -> Judge:
+    """The usual verdict on "so many times fewer bytes without a loss", which is half a point.
 
     ``of`` is ``nbytes_up`` where the claim speaks of the way up alone.
     """
-    lost = runs.points(name, reference)
-    saved = rule.saves(runs.fewer(name, reference, of), claimed)
-    verdict = judged(rule.at_least(lost, -points), saved)
-    words = f"{spread(lost, '+.2f')} points of accuracy, of which {points:g} may be lost. {why}"
-    return Finding(verdict, words.strip(), *factors(runs, name, reference))
+
+    def judge(runs: Runs) -> Finding:
+        lost = runs.points(name, reference)
+        saved = rule.saves(runs.fewer(name, reference, of), claimed)
+        verdict = judged(rule.at_least(lost, -rule.POINTS), saved)
+        words = f"{spread(lost, '+.2f')} points of accuracy, of which {rule.POINTS:g} may be lost."
+        return Finding(verdict, f"{words} {why}", *factors(runs, name, reference))
+
+    return judge

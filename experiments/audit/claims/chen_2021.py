@@ -120,15 +120,9 @@ def chen_2021(runs: Runs) -> Finding:
     measures={name: measure_of(name, clients=10) for name in (VANILLA, GATED)},
 )
 def chen_2021_clients(runs: Runs) -> Finding:
-    """Half a point is allowed, and the factor is that of ten clients."""
-    return judge_saving(
-        runs,
-        GATED,
-        VANILLA,
-        claimed=11.3,
-        points=0.5,
-        why="Models that are handed on from client to client are counted here.",
-    )
+    """The factor is that of ten clients."""
+    why = "Models that are handed on from client to client are counted here."
+    return judge_saving(GATED, VANILLA, claimed=11.3, why=why)(runs)
 
 
 STEPS = -(-IMAGES // BATCH_SIZE)  # an epoch's

@@ -6,6 +6,7 @@ import torch
 
 from experiments.audit import rule
 from experiments.audit.claim import (
+    Claim,
     Claims,
     Finding,
     Runs,
@@ -43,7 +44,7 @@ def updates(name: str, codec: Codec) -> Experiment:
 DGC_CODEC = Pipeline(DGC(0.001, momentum=0.5, warmup=(0.25, 0.06, 0.016, 0.004)), ContextEntropy())
 
 
-@CLAIMS.add(
+CLAIMS["dgc-2018"] = Claim(
     title="Deep gradient compression: 270 to 600 times less without a loss",
     group="codecs",
     says="A thousandth of the gradient's values with momentum correction, clipping, factor masking "
@@ -59,17 +60,13 @@ DGC_CODEC = Pipeline(DGC(0.001, momentum=0.5, warmup=(0.25, 0.06, 0.016, 0.004))
     "server sends the model back whole.",
     measures={"float32": FLOAT32, "DGC 0.1 %": updates("DGC 0.1 %", DGC_CODEC)},
     seeds=range(10, 15),
-)
-def dgc_2018(runs: Runs) -> Finding:
-    """Half a point is "no loss"."""
-    return judge_saving(
-        runs,
+    judge=judge_saving(
         "DGC 0.1 %",
         "float32",
         claimed=270,
-        points=0.5,
         why="A thousandth of the values after four rounds of warm-up; the factor is of all rounds.",
-    )
+    ),
+)
 
 
 @CLAIMS.add(
@@ -103,7 +100,7 @@ def ef_signsgd_2019(runs: Runs) -> Finding:
     return Finding(verdict, words, *factors(runs, "with error feedback", "float32"))
 
 
-@CLAIMS.add(
+CLAIMS["fedpaq-2020"] = Claim(
     title="FedPAQ: 11 times less without an entropy coder",
     group="federated learning",
     says="FedPAQ's updates are 11 times smaller on the way up (FEMNIST), without lossless coding.",
@@ -114,20 +111,14 @@ def ef_signsgd_2019(runs: Runs) -> Finding:
     "11 times needs fewer levels than 4, which fit into 4 bits.",
     measures={"float32": FLOAT32, "two levels": updates("two levels", Pipeline(QSGD(2)))},
     seeds=range(10, 20),
-)
-def fedpaq_2020(runs: Runs) -> Finding:
-    """A loss of half a point counts as none."""
-    return judge_saving(
-        runs,
+    judge=judge_saving(
         "two levels",
         "float32",
         claimed=11,
-        points=0.5,
         of="nbytes_up",
         why="2 levels and a sign are 5 symbols, in 3 bits. The model comes back whole.",
-    )
-
-
+    ),
+)
 COARSE = replace(
     method("FedPAQ + Entropy"),
     name="one level, one norm a tensor",
@@ -135,7 +126,7 @@ COARSE = replace(
 )
 
 
-@CLAIMS.add(
+CLAIMS["fedpaq-coded-2021"] = Claim(
     title="FedPAQ with gzip: 1,557 times less; Federated QSGD: 2,809",
     group="federated learning",
     says="The same updates behind a lossless coder are 1,557 times smaller on the way up, those of "
@@ -146,18 +137,14 @@ COARSE = replace(
     "docs/results.md uses, and our entropy coder.",
     measures={"FedAvg, float32": method("FedAvg, float32"), "one level": COARSE},
     seeds=range(10, 15),
-)
-def fedpaq_coded_2021(runs: Runs) -> Finding:
-    """A loss of half a point counts as none."""
-    return judge_saving(
-        runs,
+    judge=judge_saving(
         "one level",
         "FedAvg, float32",
         claimed=1557,
-        points=0.5,
         of="nbytes_up",
         why="With one norm for a whole tensor nearly all values become zero.",
-    )
+    ),
+)
 
 
 def resnet18_for_cifar() -> dict[str, tuple[int, ...]]:
