@@ -138,9 +138,8 @@ def judge(runs: Runs) -> Finding:
     up, down = runs.all(MASKS, "bits_up"), runs.all(MASKS, "bits_down")
     words = (
         f"{spread(up)} bits per parameter up and {spread(down, '.1f')} down, with all headers, "
-        f"{on_seeds(runs)}; "
-        f"{spread(runs.points(MASKS, WEIGHTS), '+.2f')} points from averaging float32 weights as "
-        "often."
+        f"{on_seeds(runs)}; {spread(runs.points(MASKS, WEIGHTS), '+.2f')} points from averaging "
+        "float32 weights as often."
     )
     if max(up) >= 1:
         words += " After so few rounds the draws are too near to even for a coder to gain."

@@ -85,8 +85,7 @@ def measure_gradient(seed: int, quick: bool) -> Values:
     source="Alistarh et al. 2017, arXiv 1610.02132, corollary 3.3, in a conversion to text",
     known="read",
     ours="A gradient of the network of notebook 01 on digits (97,290 values) as one vector, with "
-    "our "
-    "entropy coder in place of Elias codes.",
+    "our entropy coder in place of Elias codes.",
     seeds=range(5),
     measures={"a gradient": measure_gradient},
 )
@@ -180,8 +179,7 @@ def measure_round(seed: int, quick: bool) -> Values:
     source="TensorFlow Federated, tutorial on compression, release 0.4x",
     known="read",
     ours="The sizes of its codes, recomputed: 28 of the 32 bits of a word hold codes. Its meter "
-    "and "
-    "codecs are gone since. tests/core/codecs/test_other_systems.py holds the trap.",
+    "and codecs are gone since. tests/core/codecs/test_other_systems.py holds the trap.",
     measures={"a round": measure_round},
     seeds=(0,),
 )

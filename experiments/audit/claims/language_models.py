@@ -106,10 +106,9 @@ def diloco_2023(runs: Runs) -> Finding:
     words = (
         f"{spread(more, '+.3f')} nats per character above a message at every step, "
         f"{on_seeds(runs)}; a worker alone, which sends nothing, is "
-        f"{spread(runs.nats(ALONE, EVERY), '+.3f')} above "
-        f"it, and the plain mean of the same steps in 4 bits "
-        f"{spread(runs.nats(MEAN_4_BITS, EVERY), '+.3f')}. 600 steps from scratch are far from the "
-        "paper's regime."
+        f"{spread(runs.nats(ALONE, EVERY), '+.3f')} above it, and the plain mean of the same steps "
+        f"in 4 bits {spread(runs.nats(MEAN_4_BITS, EVERY), '+.3f')}. 600 steps from scratch are "
+        "far from the paper's regime."
     )
     fewer = times(runs.fewer(DILOCO, EVERY))
     return Finding(judged(rule.at_most(more, rule.NATS)), words, fewer, fewer)
@@ -192,11 +191,10 @@ def muloco_2025(runs: Runs) -> Finding:
     fewer = runs.fewer(MULOCO, DILOCO)
     words = (
         f"{spread(more, '+.3f')} nats per character against DiLoCo with AdamW, at {times(fewer)} "
-        f"times fewer bytes than it, {on_seeds(runs)}; "
-        f"{spread(runs.nats(MULOCO, EVERY), '+.3f')} against AdamW with a message at every step. A "
-        "worker alone with Muon, who sends nothing, has "
-        f"{spread(runs.nats(MUON_ALONE, MULOCO), '+.3f')} against MuLoCo. The factors of the table "
-        "are those against DiLoCo."
+        f"times fewer bytes than it, {on_seeds(runs)}; {spread(runs.nats(MULOCO, EVERY), '+.3f')} "
+        "against AdamW with a message at every step. A worker alone with Muon, who sends nothing, "
+        f"has {spread(runs.nats(MUON_ALONE, MULOCO), '+.3f')} against MuLoCo. The factors of the "
+        "table are those against DiLoCo."
     )
     verdict = judged(rule.at_most(more, 0.0), rule.saves(fewer, 8))
     return Finding(verdict, words, *factors(runs, MULOCO, DILOCO))

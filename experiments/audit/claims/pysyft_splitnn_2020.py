@@ -21,9 +21,8 @@ def judge(runs: Runs) -> Finding:
 CLAIM = Claim(
     title="PySyft's SplitNN tutorial: what one pass of its network sends",
     group="split learning",
-    says="The tutorial trains 784-128-640 | 640-10 on MNIST with one client, and shows the tables"
-    " of "
-    "Vepakomma et al. 2018 on computing and bandwidth. It prints no number for its own network.",
+    says="The tutorial trains 784-128-640 | 640-10 on MNIST with one client, and shows the tables "
+    "of Vepakomma et al. 2018 on computing and bandwidth. It prints no number for its own network.",
     source="PySyft 0.2, tutorial on SplitNN",
     known="read",
     ours="The same network and batches on MNIST, one pass, float32 both ways.",

@@ -199,10 +199,9 @@ def powersgd_2019(runs: Runs) -> Finding:
     shorter = [v["dense"] / v["coded"] for v in runs[SHAPES]]
     words = (
         f"{spread(lost, '+.2f')} points of accuracy, of which {rule.POINTS:g} may be lost. The "
-        "factors are ours: the matrices of this network are small (128 x 64, 640 x 128 and "
-        "10 x 640), and our server sends the model back whole. A message with the shapes of "
-        f"ResNet-18 is {times(shorter)} times smaller in rank 2, and an all-reduce has this factor "
-        "both ways."
+        "factors are ours: the matrices of this network are small (128 x 64, 640 x 128 and 10 x "
+        "640), and our server sends the model back whole. A message with the shapes of ResNet-18 "
+        f"is {times(shorter)} times smaller in rank 2, and an all-reduce has this factor both ways."
     )
     verdict = judged(rule.at_least(lost, -rule.POINTS))
     return Finding(verdict, words, *factors(runs, "rank 2", "float32"))
