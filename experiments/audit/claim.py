@@ -92,6 +92,14 @@ class Runs(Mapping[str, list[Values]]):
         """Nats above the reference, seed by seed; ``key`` is of the run, not of its reference."""
         return paired(self._values(name, key), self._values(reference, "nats"))
 
+    def in_points(self, name: str, reference: str) -> str:
+        """The same points, as a sentence has them."""
+        return spread(self.points(name, reference), "+.2f")
+
+    def in_nats(self, name: str, reference: str) -> str:
+        """The same nats, as a sentence has them."""
+        return spread(self.nats(name, reference), "+.3f")
+
     def _values(self, name: str, key: str) -> dict[int, float]:
         """One value by seed."""
         return {seed: values[key] for seed, values in self._by_seed[name].items()}
@@ -208,10 +216,10 @@ def judge_saving(
     """
 
     def judge(runs: Runs) -> Finding:
-        lost = runs.points(name, reference)
+        kept = rule.at_least(runs.points(name, reference), -rule.POINTS)
         saved = rule.saves(runs.fewer(name, reference, of), claimed)
-        verdict = judged(rule.at_least(lost, -rule.POINTS), saved)
-        words = f"{spread(lost, '+.2f')} points of accuracy, of which {rule.POINTS:g} may be lost."
-        return Finding(verdict, f"{words} {why}", *factors(runs, name, reference))
+        lost = f"{runs.in_points(name, reference)} points of accuracy"
+        words = f"{lost}, of which {rule.POINTS:g} may be lost. {why}"
+        return Finding(judged(kept, saved), words, *factors(runs, name, reference))
 
     return judge

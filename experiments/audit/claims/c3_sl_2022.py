@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from experiments.audit import rule
-from experiments.audit.claim import Claim, Finding, Runs, Values, judged, spread, times
+from experiments.audit.claim import Claim, Finding, Runs, Values, judged, times
 from fltoolkit import SGD, Batches, Channel, Party, evaluate, load, pack, splitnn_mlp, unpack
 from fltoolkit.codecs import Codec
 from fltoolkit.split import train_split
@@ -68,8 +68,7 @@ def measure_of(num: int):
 def judge(runs: Runs) -> Finding:
     """At most a point is lost, which is what the paper's own logs lose at 2 to 16."""
     words = ", ".join(
-        f"{name}: {spread(runs.points(name, 'float32'), '+.2f')}"
-        for name in ("2 in one", "8 in one")
+        f"{name}: {runs.in_points(name, 'float32')}" for name in ("2 in one", "8 in one")
     )
     lost = [runs.points(name, "float32") for name in ("2 in one", "8 in one")]
     return Finding(

@@ -104,9 +104,8 @@ def chen_2021(runs: Runs) -> Finding:
     last = names[-1]
     words = (
         f"Of those whose mean loss is at most half a point, {best} saves most, at "
-        f"{spread(runs.points(best, VANILLA), '+.2f')} "
-        f"points. {last} saves {times(runs.fewer(last, VANILLA))} times and costs "
-        f"{spread(runs.points(last, VANILLA), '+.2f')} points."
+        f"{runs.in_points(best, VANILLA)} points. {last} saves {times(runs.fewer(last, VANILLA))} "
+        f"times and costs {runs.in_points(last, VANILLA)} points."
     )
     verdict = one_saves_as_much(runs, names, VANILLA)
     return Finding(verdict, words, *factors(runs, best, VANILLA))
@@ -216,7 +215,7 @@ def chen_2021_cifar10(runs: Runs) -> Finding:
     """One of the settings saves as much, at a loss of at most half a point."""
     parts = [
         f"{name}: {times(runs.fewer(name, DENSE))} times fewer bytes, "
-        f"{spread(runs.points(name, DENSE), '+.2f')} points"
+        f"{runs.in_points(name, DENSE)} points"
         for name in runs
         if name != DENSE
     ]

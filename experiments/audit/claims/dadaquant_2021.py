@@ -155,7 +155,7 @@ def judge(runs: Runs) -> Finding:
     levels = runs.all(ADAPTIVE, "levels")
     words = (
         f"Against fixed levels, {on_seeds(runs)}: {times(up)} times fewer bytes up, "
-        f"{times(total, '.2f')} both ways, {spread(runs.points(ADAPTIVE, STATIC), '+.2f')} points. "
+        f"{times(total, '.2f')} both ways, {runs.in_points(ADAPTIVE, STATIC)} points. "
         f"Against float32: {spread(lost, '+.2f')} points; fixed levels send "
         f"{times(runs.fewer(STATIC, FLOAT32, 'nbytes_up'))} times fewer bytes up. The factors of "
         "the table are those against float32. The quoted sentence itself speaks of the way up."

@@ -138,7 +138,7 @@ def judge(runs: Runs) -> Finding:
     up, down = runs.all(MASKS, "bits_up"), runs.all(MASKS, "bits_down")
     words = (
         f"{spread(up)} bits per parameter up and {spread(down, '.1f')} down, with all headers, "
-        f"{on_seeds(runs)}; {spread(runs.points(MASKS, WEIGHTS), '+.2f')} points from averaging "
+        f"{on_seeds(runs)}; {runs.in_points(MASKS, WEIGHTS)} points from averaging "
         "float32 weights as often."
     )
     if max(up) >= 1:

@@ -14,6 +14,7 @@ from experiments.audit.claim import (
 )
 from experiments.audit.measures import language
 
+HERE = "A transformer of 111,425 parameters on Shakespeare, 4 workers"
 CLAIMS = Claims(group="language models")
 EVERY = "AdamW, every step, float32"
 DEMO = "DeMo, 1 of 32 cosines"
@@ -35,6 +36,16 @@ SPARTA = "SPARTA, 0.5 % of the values at every step, float32"
 STREAMING = "Streaming DiLoCo, 2 x 5 steps, 4-bit floats"
 
 
+def verdict(
+    runs: Runs, name: str, reference: str, *, margin: float = rule.NATS, saved: float = 0
+) -> Verdict:
+    """At most a margin above the reference, and so many times fewer bytes if that is claimed."""
+    answers = [rule.at_most(runs.nats(name, reference), margin)]
+    if saved:
+        answers.append(rule.saves(runs.fewer(name, reference), saved))
+    return judged(*answers)
+
+
 @CLAIMS.add(
     title="DeMo: 85 times less between accelerators than AdamW",
     says="Momentum stays with each worker, and only its fast parts, by a cosine transform, are "
@@ -46,21 +57,18 @@ STREAMING = "Streaming DiLoCo, 2 x 5 steps, 4-bit floats"
     "loss and accuracy.",
     quoted_from="abstract, arXiv 2411.19870v2 of 2026; version 1 of 2024 said several orders of "
     "magnitude",
-    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 600 steps "
-    "(docs/language_results.md).",
+    ours=f"{HERE}, 600 steps (docs/language_results.md).",
     lacks="The paper's chunks: our `demo` keeps cosines of each whole tensor.",
     **language(EVERY, DEMO),
 )
 def demo_2024(runs: Runs) -> Finding:
     """85 times less, and as good as AdamW."""
-    more = runs.nats(DEMO, EVERY)
     words = (
-        f"{spread(more, '+.3f')} nats per character above AdamW with a message at every step in "
-        f"float32, {on_seeds(runs)}. One cosine of 32 is kept of each tensor, in 16 bits, and goes "
-        "from each worker to all others."
+        f"{runs.in_nats(DEMO, EVERY)} nats per character above AdamW with a message at every step "
+        f"in float32, {on_seeds(runs)}. One cosine of 32 is kept of each tensor, in 16 bits, and "
+        "goes from each worker to all others."
     )
-    verdict = judged(rule.at_most(more, rule.NATS), rule.saves(runs.fewer(DEMO, EVERY), 85))
-    return Finding(verdict, words, *factors(runs, DEMO, EVERY))
+    return Finding(verdict(runs, DEMO, EVERY, saved=85), words, *factors(runs, DEMO, EVERY))
 
 
 @CLAIMS.add(
@@ -70,22 +78,20 @@ def demo_2024(runs: Runs) -> Finding:
     source="Iacob et al. 2025, arXiv 2505.22549, abstract; the periods as others quote them",
     quote="Through extensive experiments on language models of up to 1.7B, we show that DES-LOC "
     "can communicate 170x less than DDP and 2x less than the previous state-of-the-art Local ADAM.",
-    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 600 steps, 10 between "
-    "messages (docs/language_results.md).",
+    ours=f"{HERE}, 600 steps, 10 between messages (docs/language_results.md).",
     **language(EVERY, LOCAL_ADAM, DES_LOC, MEAN_FLOAT32),
 )
 def des_loc_2025(runs: Runs) -> Finding:
     """Half of Local Adam's bytes, and as good as it."""
-    more, fewer = runs.nats(DES_LOC, LOCAL_ADAM), runs.fewer(DES_LOC, LOCAL_ADAM)
+    fewer = runs.fewer(DES_LOC, LOCAL_ADAM)
     words = (
-        f"{times(fewer)} times fewer bytes than Local Adam, at {spread(more, '+.3f')} nats per "
-        f"character, {on_seeds(runs)}. But moments that never travel cost "
-        f"{times(runs.fewer(MEAN_FLOAT32, LOCAL_ADAM))} times fewer bytes, at "
-        f"{spread(runs.nats(MEAN_FLOAT32, LOCAL_ADAM), '+.3f')} nats. The factors of the table are "
-        "those against Local Adam."
+        f"{times(fewer)} times fewer bytes than Local Adam, at "
+        f"{runs.in_nats(DES_LOC, LOCAL_ADAM)} nats per character, {on_seeds(runs)}. But moments "
+        f"that never travel cost {times(runs.fewer(MEAN_FLOAT32, LOCAL_ADAM))} times fewer bytes, "
+        f"at {runs.in_nats(MEAN_FLOAT32, LOCAL_ADAM)} nats. The factors of the table are those "
+        "against Local Adam."
     )
-    verdict = judged(rule.at_most(more, rule.NATS), rule.saves(fewer, 2))
-    return Finding(verdict, words, times(fewer), times(fewer))
+    return Finding(verdict(runs, DES_LOC, LOCAL_ADAM, saved=2), words, times(fewer), times(fewer))
 
 
 @CLAIMS.add(
@@ -95,23 +101,22 @@ def des_loc_2025(runs: Runs) -> Finding:
     source="Douillard et al. 2023, arXiv 2311.08105, abstract",
     quote="On the widely used C4 dataset, we show that DiLoCo on 8 workers performs as well as "
     "fully synchronous optimization while communicating 500 times less.",
-    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 10 local steps "
+    ours=f"{HERE}, 10 local steps "
     "(docs/language_results.md). Fewer local steps should make it easier.",
     version=2,
     **language(EVERY, ALONE, DILOCO, MEAN_4_BITS),
 )
 def diloco_2023(runs: Runs) -> Finding:
     """As good as a message at every step, with ten local steps."""
-    more = runs.nats(DILOCO, EVERY)
     words = (
-        f"{spread(more, '+.3f')} nats per character above a message at every step, "
+        f"{runs.in_nats(DILOCO, EVERY)} nats per character above a message at every step, "
         f"{on_seeds(runs)}; a worker alone, which sends nothing, is "
-        f"{spread(runs.nats(ALONE, EVERY), '+.3f')} above it, and the plain mean of the same steps "
-        f"in 4 bits {spread(runs.nats(MEAN_4_BITS, EVERY), '+.3f')}. 600 steps from scratch are "
+        f"{runs.in_nats(ALONE, EVERY)} above it, and the plain mean of the same steps "
+        f"in 4 bits {runs.in_nats(MEAN_4_BITS, EVERY)}. 600 steps from scratch are "
         "far from the paper's regime."
     )
     fewer = times(runs.fewer(DILOCO, EVERY))
-    return Finding(judged(rule.at_most(more, rule.NATS)), words, fewer, fewer)
+    return Finding(verdict(runs, DILOCO, EVERY), words, fewer, fewer)
 
 
 LOCAL = (DILOCO, STREAMING, SPARSE, MEAN_4_BITS)
@@ -153,23 +158,20 @@ def diloco_measured_2026(runs: Runs) -> Finding:
     "quality with significant cost savings.",
     quoted_from="abstract, arXiv 2504.05295v3; version 2 also said: “eliminating the need for full "
     "gradient synchronization while producing numerically equivalent results”",
-    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 600 steps, rank 4 of 64, "
-    "8 bits both ways (docs/language_results.md).",
+    ours=f"{HERE}, 600 steps, rank 4 of 64, 8 bits both ways (docs/language_results.md).",
     lacks="A learning rate of its own: it has Muon's, without a trial.",
     **language(EVERY, MUON, DION, POWER),
 )
 def dion_2025(runs: Runs) -> Finding:
     """As good as Muon, whose matrices travel whole."""
-    more, fewer = runs.nats(DION, MUON), runs.fewer(DION, MUON)
+    fewer = runs.fewer(DION, MUON)
     words = (
-        f"{spread(more, '+.3f')} nats per character against Muon with whole matrices in float32, "
-        f"{spread(runs.nats(DION, EVERY), '+.3f')} against AdamW, {on_seeds(runs)}; PowerSGD with "
-        f"the same rank and bits has {spread(runs.nats(POWER, EVERY), '+.3f')}. A test of the "
-        "package holds the other half of the sentence: narrow means give the steps of the whole "
-        "mean gradient."
+        f"{runs.in_nats(DION, MUON)} nats per character against Muon with whole matrices in "
+        f"float32, {runs.in_nats(DION, EVERY)} against AdamW, {on_seeds(runs)}; PowerSGD with the "
+        f"same rank and bits has {runs.in_nats(POWER, EVERY)}. A test of the package holds the "
+        "other half of the sentence: narrow means give the steps of the whole mean gradient."
     )
-    verdict = judged(rule.at_most(more, rule.NATS))
-    return Finding(verdict, words, times(fewer), times(fewer))
+    return Finding(verdict(runs, DION, MUON), words, times(fewer), times(fewer))
 
 
 @CLAIMS.add(
@@ -181,23 +183,23 @@ def dion_2025(runs: Runs) -> Finding:
     "degradation. Crucially, MuLoCo (Muon inner optimizer DiLoCo) significantly outperforms DiLoCo "
     "while communicating 8X less and having identical memory complexity.",
     quoted_from="abstract, arXiv 2505.23725v1; the abstracts of 2026 no longer say it",
-    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 10 local steps, 600 steps "
+    ours=f"{HERE}, 10 local steps, 600 steps "
     "(docs/language_results.md), 2 bits and an entropy coder both ways.",
     **language(EVERY, DILOCO, MULOCO, MUON_ALONE),
 )
 def muloco_2025(runs: Runs) -> Finding:
     """Eight times less than DiLoCo, and better than it."""
-    more = runs.nats(MULOCO, DILOCO)
     fewer = runs.fewer(MULOCO, DILOCO)
     words = (
-        f"{spread(more, '+.3f')} nats per character against DiLoCo with AdamW, at {times(fewer)} "
-        f"times fewer bytes than it, {on_seeds(runs)}; {spread(runs.nats(MULOCO, EVERY), '+.3f')} "
-        "against AdamW with a message at every step. A worker alone with Muon, who sends nothing, "
-        f"has {spread(runs.nats(MUON_ALONE, MULOCO), '+.3f')} against MuLoCo. The factors of the "
-        "table are those against DiLoCo."
+        f"{runs.in_nats(MULOCO, DILOCO)} nats per character against DiLoCo with AdamW, at "
+        f"{times(fewer)} times fewer bytes than it, {on_seeds(runs)}; "
+        f"{runs.in_nats(MULOCO, EVERY)} against AdamW with a message at every step. A worker "
+        f"alone with Muon, who sends nothing, has {runs.in_nats(MUON_ALONE, MULOCO)} against "
+        "MuLoCo. The factors of the table are those against DiLoCo."
     )
-    verdict = judged(rule.at_most(more, 0.0), rule.saves(fewer, 8))
-    return Finding(verdict, words, *factors(runs, MULOCO, DILOCO))
+    return Finding(
+        verdict(runs, MULOCO, DILOCO, margin=0.0, saved=8), words, *factors(runs, MULOCO, DILOCO)
+    )
 
 
 @CLAIMS.add(
@@ -206,23 +208,22 @@ def muloco_2025(runs: Runs) -> Finding:
     quote="Our method requires significantly less communication overhead than fully sharded data "
     "parallel training or even widely used low communication training method, DiLoCo.",
     quoted_from="abstract, arXiv 2506.10911v1",
-    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 600 steps, 10 between "
+    ours=f"{HERE}, 600 steps, 10 between "
     "messages, the authors' outer rate 0.7 and momentum 0.5 (docs/language_results.md). The model "
     "that is tested is one worker's. Theirs sends weights and updates, ours their sum: half of it.",
     **language(EVERY, DILOCO, MEAN_FLOAT32, PAIRS),
 )
 def noloco_2025(runs: Runs) -> Finding:
     """Half of DiLoCo's bytes, which is what pairs save, and as good as it."""
-    more, fewer = runs.nats(PAIRS, DILOCO), runs.fewer(PAIRS, DILOCO)
+    fewer = runs.fewer(PAIRS, DILOCO)
     words = (
         f"{times(fewer)} times fewer bytes than DiLoCo through a server, at "
-        f"{spread(more, '+.3f')} nats per character, {on_seeds(runs)}: partners exchange weights, "
-        "where a server sends as much back as it gets. A plain mean of all workers has "
-        f"{spread(runs.nats(MEAN_FLOAT32, DILOCO), '+.3f')} against DiLoCo. The factors of the "
-        "table are those against DiLoCo. The claim is also about waiting, which bytes do not show."
+        f"{runs.in_nats(PAIRS, DILOCO)} nats per character, {on_seeds(runs)}: partners exchange "
+        "weights, where a server sends as much back as it gets. A plain mean of all workers has "
+        f"{runs.in_nats(MEAN_FLOAT32, DILOCO)} against DiLoCo. The factors of the table are those "
+        "against DiLoCo. The claim is also about waiting, which bytes do not show."
     )
-    verdict = judged(rule.at_most(more, rule.NATS), rule.saves(fewer, 2))
-    return Finding(verdict, words, "", times(fewer))
+    return Finding(verdict(runs, PAIRS, DILOCO, saved=2), words, "", times(fewer))
 
 
 @CLAIMS.add(
@@ -230,7 +231,7 @@ def noloco_2025(runs: Runs) -> Finding:
     source="Charles et al. 2025, arXiv 2503.09799, abstract",
     quote="When well-tuned, DiLoCo scales better than data-parallel training with model size, and "
     "can outperform data-parallel training even at small model sizes.",
-    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 10 local steps, 600 steps "
+    ours=f"{HERE}, 10 local steps, 600 steps "
     "(docs/language_results.md). How it grows with the model cannot be tested here.",
     lacks="The tuning on which the sentence depends: four trials of the learning rate for each of "
     "the two found the rates used here, but the outer rate, its momentum and the number of local "
@@ -239,12 +240,11 @@ def noloco_2025(runs: Runs) -> Finding:
 )
 def scaling_diloco_2025(runs: Runs) -> Finding:
     """Better, by any margin."""
-    more = runs.nats(DILOCO, EVERY)
     words = (
-        f"{spread(more, '+.3f')} nats per character above a message at every step, "
+        f"{runs.in_nats(DILOCO, EVERY)} nats per character above a message at every step, "
         f"{on_seeds(runs)}. Their smallest model has 35 million parameters, ours has 111,425."
     )
-    return Finding(judged(rule.at_most(more, 0.0)), words)
+    return Finding(verdict(runs, DILOCO, EVERY, margin=0.0), words)
 
 
 @CLAIMS.add(
@@ -262,13 +262,11 @@ def scaling_diloco_2025(runs: Runs) -> Finding:
 )
 def sparseloco_2025(runs: Runs) -> Finding:
     """Better than DiLoCo."""
-    more = runs.nats(SPARSE, DILOCO)
     words = (
-        f"{spread(more, '+.3f')} nats per character against DiLoCo, at "
+        f"{runs.in_nats(SPARSE, DILOCO)} nats per character against DiLoCo, at "
         f"{times(runs.fewer(SPARSE, DILOCO))} times fewer bytes than it, {on_seeds(runs)}."
     )
-    verdict = judged(rule.at_most(more, 0.0))
-    return Finding(verdict, words, *factors(runs, SPARSE, EVERY))
+    return Finding(verdict(runs, SPARSE, DILOCO, margin=0.0), words, *factors(runs, SPARSE, EVERY))
 
 
 @CLAIMS.add(
@@ -278,7 +276,7 @@ def sparseloco_2025(runs: Runs) -> Finding:
     quote="Our experiments demonstrate that SPARTA outperforms state-of-the-art federated learning "
     "methods such as DiLoCo in both bandwidth efficiency and practical robustness.",
     quoted_from="abstract, as it stands on the page of an author, mattreed.com",
-    ours="A transformer of 111,425 parameters on Shakespeare, 4 workers, 600 steps, 0.5 % of the "
+    ours=f"{HERE}, 600 steps, 0.5 % of the "
     "values, as in exo-gym (docs/language_results.md). The model that is tested is one worker's. "
     "The places are drawn from a shared seed and cost nothing.",
     **language(EVERY, DILOCO, ALONE, SPARTA),
@@ -288,9 +286,9 @@ def sparta_2025(runs: Runs) -> Finding:
     more, fewer = runs.nats(SPARTA, DILOCO), runs.fewer(SPARTA, DILOCO)
     words = (
         f"{times(fewer)} times fewer bytes than DiLoCo with 10 steps between messages, at "
-        f"{spread(more, '+.3f')} nats per character, {on_seeds(runs)}. A worker alone, which "
-        f"sends nothing, has {spread(runs.nats(ALONE, DILOCO), '+.3f')}. The factors of the table "
-        "are those against DiLoCo; DiLoCo with more steps between messages was not compared."
+        f"{runs.in_nats(SPARTA, DILOCO)} nats per character, {on_seeds(runs)}. A worker alone, "
+        f"which sends nothing, has {runs.in_nats(ALONE, DILOCO)}. The factors of the table are "
+        "those against DiLoCo; DiLoCo with more steps between messages was not compared."
     )
     verdict = judged(rule.at_most(more, rule.NATS), rule.saves(fewer, 1, share=1))
     return Finding(verdict, words, times(fewer), times(fewer))
@@ -310,11 +308,10 @@ def sparta_2025(runs: Runs) -> Finding:
 )
 def streaming_diloco_2025(runs: Runs) -> Finding:
     """As good as DiLoCo."""
-    more = runs.nats(STREAMING, DILOCO)
     words = (
-        f"{spread(more, '+.3f')} nats per character above DiLoCo, {on_seeds(runs)}. The factors "
-        f"are against a message at every step; DiLoCo has {times(runs.fewer(DILOCO, EVERY))}. "
-        "The claim is about the peak of the bandwidth, which a sum of bytes does not show."
+        f"{runs.in_nats(STREAMING, DILOCO)} nats per character above DiLoCo, {on_seeds(runs)}. "
+        "The factors are against a message at every step; DiLoCo has "
+        f"{times(runs.fewer(DILOCO, EVERY))}. The claim is about the peak of the bandwidth, which "
+        "a sum of bytes does not show."
     )
-    verdict = judged(rule.at_most(more, rule.NATS))
-    return Finding(verdict, words, *factors(runs, STREAMING, EVERY))
+    return Finding(verdict(runs, STREAMING, DILOCO), words, *factors(runs, STREAMING, EVERY))

@@ -76,7 +76,7 @@ def nopeek_2020(runs: Runs) -> Finding:
         before, after = (spread(runs.all(name, "explained_variance")) for name in names[::-1])
         words.append(
             f"{data}: a trained decoder explains {after} of the variance, and {before} without "
-            f"NoPeek; accuracy changes by {spread(runs.points(*names), '+.2f')} points"
+            f"NoPeek; accuracy changes by {runs.in_points(*names)} points"
         )
     last = (
         "Less leaks, as is claimed; most of it still does, and the abstract prints no threshold "

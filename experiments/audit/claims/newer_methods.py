@@ -5,16 +5,7 @@ from functools import partial
 from torch import nn
 
 from experiments.audit import rule, stored
-from experiments.audit.claim import (
-    Claims,
-    Finding,
-    Runs,
-    Values,
-    Verdict,
-    judged,
-    spread,
-    times,
-)
+from experiments.audit.claim import Claims, Finding, Runs, Values, Verdict, judged, spread, times
 from experiments.audit.measures import OF_NEWER
 from experiments.newer.masked import ONE_BIT_EACH
 from experiments.newer.owners import OWNERS_DIFFER, data_of, network
@@ -65,9 +56,8 @@ def decomfl_2024(runs: Runs) -> Finding:
         f"{max(sent) / 1000:.1f} kB for each client in 40 rounds, which measure 800 slopes, both "
         "ways; messages are as long for any model. How many rounds a model of billions of "
         "parameters needs is not tested. Here the accuracy after these rounds is "
-        f"{spread(runs.points(ONE, 'FedAvg'), '+.2f')} points from averaging all weights, and "
-        f"{spread(runs.points(ONE, ALONE), '+.2f')} from an owner alone. More slopes than these "
-        "were not tried."
+        f"{runs.in_points(ONE, 'FedAvg')} points from averaging all weights, and "
+        f"{runs.in_points(ONE, ALONE)} from an owner alone. More slopes than these were not tried."
     )
     return Finding(Verdict.UNTESTED, words)
 
@@ -172,8 +162,8 @@ def fedkseed_2023(runs: Runs) -> Finding:
     words = (
         f"A client's round takes {listed}, both ways and {SLOPES} steps, for 2,410 parameters and "
         "for 75,010 alike. The verdict is on bytes alone: after 40 rounds of fine-tuning the "
-        f"accuracy is {spread(runs.points(SEEDS_1024, 'FedAvg'), '+.2f')} points from averaging "
-        f"all weights, and {spread(runs.points(SEEDS_1024, ALONE), '+.2f')} from an owner alone."
+        f"accuracy is {runs.in_points(SEEDS_1024, 'FedAvg')} points from averaging "
+        f"all weights, and {runs.in_points(SEEDS_1024, ALONE)} from an owner alone."
     )
     return Finding(judged(rule.every(same, max(sizes["4,096"]) < KILOBYTES)), words)
 
@@ -198,12 +188,12 @@ BASELINES = ("signs, with error feedback", "DRIVE, which is EDEN of 1 bit")
 def fedmrn_2024(runs: Runs) -> Finding:
     """As good as averaging; which baselines are relevant the abstract does not say."""
     lost = runs.points(MASKS, AVERAGING)
-    listed = ", ".join(f"{n}: {spread(runs.points(MASKS, n), '+.2f')}" for n in BASELINES)
+    listed = ", ".join(f"{n}: {runs.in_points(MASKS, n)}" for n in BASELINES)
     words = (
         f"{spread(lost, '+.2f')} points from averaging in float32, of which {rule.POINTS:g} may be "
         f"lost. From codecs that send one bit per value, too, {listed}. The abstract does not "
         "name its baselines, and the verdict is on averaging. Masks of -1 and 1 that are learned "
-        f"are {spread(runs.points(LEARNED, DRAWN), '+.2f')} from those drawn after training."
+        f"are {runs.in_points(LEARNED, DRAWN)} from those drawn after training."
     )
     return Finding(judged(rule.at_least(lost, -rule.POINTS)), words)
 

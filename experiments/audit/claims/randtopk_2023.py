@@ -31,8 +31,7 @@ def judge(runs: Runs) -> Finding:
     ratio = runs.fewer("RandTopK", "top-k")
     words = (
         f"At equal bytes (factor {times(ratio, '.3f')}) RandTopK is {spread(points, '+.2f')} "
-        f"points from top-k; top-k is {spread(runs.points('top-k', 'float32'), '+.2f')} points "
-        "from float32."
+        f"points from top-k; top-k is {runs.in_points('top-k', 'float32')} points from float32."
     )
     return Finding(
         judged(rule.at_least(points, 0.0), rule.saves(ratio, 1, share=0.99)),

@@ -224,7 +224,7 @@ def splitfed_2020(runs: Runs) -> Finding:
     points = runs.points(SPLITFED, RELAY)
     words = (
         f"SplitFed is {spread(points, '+.2f')} points from the relay after as many passes, and "
-        f"{spread(runs.points(SPLITFED, FEDAVG_MNIST), '+.2f')} from federated averaging. Factors: "
+        f"{runs.in_points(SPLITFED, FEDAVG_MNIST)} from federated averaging. Factors: "
         "bytes against the relay's. Similar is within a point. (The "
         "shorter time that is claimed as well is not measured.)"
     )
@@ -253,7 +253,7 @@ def splitfed_2020(runs: Runs) -> Finding:
 def terngrad_2017(runs: Runs) -> Finding:
     """The scale that workers share, and what it makes of the way back, are not built here."""
     words = (
-        f"{spread(runs.points('ternary', 'float32'), '+.2f')} points of accuracy. In the authors' "
+        f"{runs.in_points('ternary', 'float32')} points of accuracy. In the authors' "
         "code (wenwei202/terngrad, bingrad_common.py at commit 7c1951d0) all workers share the "
         "largest of their scales, and gradients are clipped first. So a mean of N messages has at "
         "most 2 N + 1 levels, and can come back in few bits. Here each client has its own scale, "
