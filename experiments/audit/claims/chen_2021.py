@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from statistics import mean
 
 import torch
@@ -14,7 +14,6 @@ from experiments.audit import rule, stored
 from experiments.audit.claim import (
     Claims,
     Finding,
-    Measure,
     Runs,
     Values,
     Verdict,
@@ -59,16 +58,12 @@ UPLOADS = "a state C that uploads, threshold 0.2"
 THRESHOLDS = ("0.02", "0.05", "0.1", "0.2", "0.4")
 
 
-def measure_of(name: str, clients: int = 1) -> Measure:
+def measure(name: str, seed: int, quick: bool, clients: int = 1) -> Values:
     """A run of docs/async_states.md: of one client those in the part with 8-bit floats."""
-
-    def measure(seed: int, quick: bool) -> Values:
-        task, part = Task(), "8-bit floats" if clients == 1 else f"{clients} clients"
-        setting = stored.setting(settings(task), part, name)
-        result = stored.run("async_states", run, task, setting, seed)
-        return {key: result[key] for key in ("accuracy", "nbytes", "nbytes_up", "nbytes_down")}
-
-    return measure
+    task, part = Task(), "8-bit floats" if clients == 1 else f"{clients} clients"
+    setting = stored.setting(settings(task), part, name)
+    result = stored.run("async_states", run, task, setting, seed)
+    return {key: result[key] for key in ("accuracy", "nbytes", "nbytes_up", "nbytes_down")}
 
 
 def one_saves_as_much(runs: Runs, names: Sequence[str], reference: str) -> Verdict:
@@ -93,8 +88,8 @@ def one_saves_as_much(runs: Runs, names: Sequence[str], reference: str) -> Verdi
     ours="The same rule and 8-bit floats on MNIST, with the network of notebook 01, 15 epochs "
     "(docs/async_states.md). Other codecs and a byte budget reach 105 times at -0.29 points there.",
     chosen=OF_ASYNC_STATES,
-    measures={VANILLA: measure_of(VANILLA)}
-    | {f"loss threshold {t}": measure_of(f"loss threshold {t}") for t in THRESHOLDS},
+    measures={VANILLA: partial(measure, VANILLA)}
+    | {f"loss threshold {t}": partial(measure, f"loss threshold {t}") for t in THRESHOLDS},
 )
 def chen_2021(runs: Runs) -> Finding:
     """One of the thresholds saves as much, at a loss of at most half a point."""
@@ -116,7 +111,7 @@ def chen_2021(runs: Runs) -> Finding:
     ours="Ten clients on MNIST with the network of notebook 01, 15 epochs; loss threshold 0.1, "
     "8-bit floats.",
     chosen=OF_ASYNC_STATES,
-    measures={name: measure_of(name, clients=10) for name in (VANILLA, GATED)},
+    measures={name: partial(measure, name, clients=10) for name in (VANILLA, GATED)},
 )
 def chen_2021_clients(runs: Runs) -> Finding:
     """The factor is that of ten clients."""
@@ -170,34 +165,30 @@ def narrow_vgg11(seed: int) -> nn.Sequential:
         return nn.Sequential(*layers).to(memory_format=torch.channels_last)
 
 
-def on_cifar10(name: str):
+def on_cifar10(name: str, seed: int, quick: bool) -> Values:
     """Train once, test at the end."""
-
-    def measure(seed: int, quick: bool) -> Values:
-        data, model, epochs = images(quick), narrow_vgg11(seed), 1 if quick else EPOCHS
-        bottom, top = model[:CUT], model[CUT:]
-        optimizers = [torch.optim.SGD(m.parameters(), lr=LR, momentum=0.9) for m in (bottom, top)]
-        alice = Party("alice", bottom, optimizers[0])
-        bob = Party("bob", top, optimizers[1], nn.NLLLoss())
-        channel = Channel({} if name == DENSE else FLOAT8)
-        batches = Batches(data.x_train, data.y_train, BATCH_SIZE, seed=seed)
-        if name == UPLOADS:
-            gate = LossGate(0.2, every=STEPS)
-            records = train_uploading(alice, bob, batches.epochs(epochs), channel, gate=gate)
-        else:
-            gates = {EPOCHWISE: LossGate(0.2), SPARSER: LossGate(0.4)}
-            gates |= {FINE: LossGate(0.2, every=12)}
-            gate = gates.get(name, AlwaysA())
-            records = train_async(alice, bob, batches, channel, gate=gate, num_epochs=epochs)
-        for number, record in enumerate(records, 1):
-            last = record
-            for optimizer in optimizers:  # down to 0 in a straight line
-                optimizer.param_groups[0]["lr"] = LR * (1 - number / (epochs * len(batches)))
-        score = evaluate([alice, bob], data.x_test, data.y_test, batch_size=500)
-        sent = {key: float(last[key]) for key in ("nbytes", "nbytes_up", "nbytes_down")}
-        return {"accuracy": float(score["accuracy"]), **sent}
-
-    return measure
+    data, model, epochs = images(quick), narrow_vgg11(seed), 1 if quick else EPOCHS
+    bottom, top = model[:CUT], model[CUT:]
+    optimizers = [torch.optim.SGD(m.parameters(), lr=LR, momentum=0.9) for m in (bottom, top)]
+    alice = Party("alice", bottom, optimizers[0])
+    bob = Party("bob", top, optimizers[1], nn.NLLLoss())
+    channel = Channel({} if name == DENSE else FLOAT8)
+    batches = Batches(data.x_train, data.y_train, BATCH_SIZE, seed=seed)
+    if name == UPLOADS:
+        gate = LossGate(0.2, every=STEPS)
+        records = train_uploading(alice, bob, batches.epochs(epochs), channel, gate=gate)
+    else:
+        gates = {EPOCHWISE: LossGate(0.2), SPARSER: LossGate(0.4)}
+        gates |= {FINE: LossGate(0.2, every=12)}
+        gate = gates.get(name, AlwaysA())
+        records = train_async(alice, bob, batches, channel, gate=gate, num_epochs=epochs)
+    for number, record in enumerate(records, 1):
+        last = record
+        for optimizer in optimizers:  # down to 0 in a straight line
+            optimizer.param_groups[0]["lr"] = LR * (1 - number / (epochs * len(batches)))
+    score = evaluate([alice, bob], data.x_test, data.y_test, batch_size=500)
+    sent = {key: float(last[key]) for key in ("nbytes", "nbytes_up", "nbytes_down")}
+    return {"accuracy": float(score["accuracy"]), **sent}
 
 
 @CLAIMS.add(
@@ -209,7 +200,7 @@ def on_cifar10(name: str):
     "All but the first setting send 8-bit floats. The one that uploads in state C is the rule as "
     "SecretFlow has it. VGG-13, ResNet-18 and 200 epochs are not tested: "
     "`python -m experiments.async_states --data cifar10` is for a graphics card.",
-    measures={n: on_cifar10(n) for n in (DENSE, EIGHT, EPOCHWISE, SPARSER, FINE, UPLOADS)},
+    measures={n: partial(on_cifar10, n) for n in (DENSE, EIGHT, EPOCHWISE, SPARSER, FINE, UPLOADS)},
 )
 def chen_2021_cifar10(runs: Runs) -> Finding:
     """One of the settings saves as much, at a loss of at most half a point."""

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -120,31 +121,26 @@ def clients_of(data, seed: int):
     return {f"client_{k}": (data.x_train[p], data.y_train[p]) for k, p in enumerate(parts)}
 
 
-def measure_of(name: str):
-    def measure(seed: int, quick: bool) -> Values:
-        data = load("digits", strangers=seed).flat()
-        clients, model = clients_of(data, seed), splitnn_mlp(64, seed=seed)
-        channel = Channel() if name == FLOAT32 else Leveled(seed)
-        doubling, rounds = Doubling(), 2 if quick else ROUNDS
-        local = Local(batch_size=10, lr=0.05, epochs=1)
-        records = fedavg(
-            model, clients, channel, rounds=rounds, cohort=COHORT, local=local, seed=seed
-        )
-        for number in range(rounds):
-            drawn = draw_cohort([*clients], COHORT, seed, number)
-            if name == STATIC:
-                channel.levels = dict.fromkeys(drawn, LEVELS)
-            elif name == ADAPTIVE:
-                sizes = {client: len(clients[client][1]) for client in drawn}
-                channel.levels = by_client(doubling.levels, sizes)
-            record = next(records)
-            doubling(float(record["loss"]))
-        server = Party("server", model, loss_fn=nn.NLLLoss())
-        score = evaluate([server], data.x_test, data.y_test)
-        sent = {key: float(record[key]) for key in ("nbytes", "nbytes_up", "nbytes_down")}
-        return {"accuracy": float(score["accuracy"]), "levels": float(doubling.levels), **sent}
-
-    return measure
+def measure(name: str, seed: int, quick: bool) -> Values:
+    data = load("digits", strangers=seed).flat()
+    clients, model = clients_of(data, seed), splitnn_mlp(64, seed=seed)
+    channel = Channel() if name == FLOAT32 else Leveled(seed)
+    doubling, rounds = Doubling(), 2 if quick else ROUNDS
+    local = Local(batch_size=10, lr=0.05, epochs=1)
+    records = fedavg(model, clients, channel, rounds=rounds, cohort=COHORT, local=local, seed=seed)
+    for number in range(rounds):
+        drawn = draw_cohort([*clients], COHORT, seed, number)
+        if name == STATIC:
+            channel.levels = dict.fromkeys(drawn, LEVELS)
+        elif name == ADAPTIVE:
+            sizes = {client: len(clients[client][1]) for client in drawn}
+            channel.levels = by_client(doubling.levels, sizes)
+        record = next(records)
+        doubling(float(record["loss"]))
+    server = Party("server", model, loss_fn=nn.NLLLoss())
+    score = evaluate([server], data.x_test, data.y_test)
+    sent = {key: float(record[key]) for key in ("nbytes", "nbytes_up", "nbytes_down")}
+    return {"accuracy": float(score["accuracy"]), "levels": float(doubling.levels), **sent}
 
 
 def judge(runs: Runs) -> Finding:
@@ -189,5 +185,5 @@ CLAIM = Claim(
     "least factor of the five tasks.",
     judge=judge,
     seeds=range(5),
-    measures={name: measure_of(name) for name in (FLOAT32, STATIC, ADAPTIVE)},
+    measures={name: partial(measure, name) for name in (FLOAT32, STATIC, ADAPTIVE)},
 )
