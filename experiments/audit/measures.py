@@ -54,30 +54,22 @@ def measure(what: Measure, seed: int, quick: bool) -> Values:
     return _values(dict(found[-1]) if found else _last(experiment))
 
 
-def fedavg(part: str, name: str, goal: float) -> Callable[[int, bool], Values]:
+def fedavg(part: str, name: str, goal: float, seed: int, quick: bool) -> Values:
     """Rounds until an accuracy, of a setting of docs/fedavg_results.md; 0 where it never is."""
-
-    def run(seed: int, quick: bool) -> Values:
-        task = fedavg_settings.Task()
-        setting = stored.setting(fedavg_settings.settings(), part, name)
-        curve = stored.run("fedavg", fedavg_run.run, task, setting, seed)["curve"]
-        reached = (n for n, (_, _, accuracy) in enumerate(curve, 1) if accuracy >= goal)
-        return {"rounds": float(next(reached, 0)), "length": float(len(curve))}
-
-    return run
+    task = fedavg_settings.Task()
+    setting = stored.setting(fedavg_settings.settings(), part, name)
+    curve = stored.run("fedavg", fedavg_run.run, task, setting, seed)["curve"]
+    reached = (n for n, (_, _, accuracy) in enumerate(curve, 1) if accuracy >= goal)
+    return {"rounds": float(next(reached, 0)), "length": float(len(curve))}
 
 
 def leakage(
-    data: str, part: str, name: str, read: Callable[[Result], Values]
-) -> Callable[[int, bool], Values]:
-    """What `read` takes from a run of docs/leakage.md."""
-
-    def run(seed: int, quick: bool) -> Values:
-        task = leakage_settings.TASKS[data]
-        setting = stored.setting(leakage_settings.settings(), part, name)
-        return read(stored.run("leakage", leakage_run.run, task, setting, seed))
-
-    return run
+    read: Callable[[Result], Values], where: tuple[str, str, str], seed: int, quick: bool
+) -> Values:
+    """What `read` takes from a run of docs/leakage.md: of these data, this part, and this name."""
+    data, part, name = where
+    setting = stored.setting(leakage_settings.settings(), part, name)
+    return read(stored.run("leakage", leakage_run.run, leakage_settings.TASKS[data], setting, seed))
 
 
 def language(*names: str) -> Mapping[str, Any]:

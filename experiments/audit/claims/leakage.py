@@ -1,5 +1,7 @@
 """What the other side learns from a cut: the runs of docs/leakage.md."""
 
+from functools import partial
+
 from experiments.audit import rule
 from experiments.audit.claim import Claims, Finding, Runs, Values, Verdict, judged, spread
 from experiments.audit.measures import leakage
@@ -26,8 +28,8 @@ def read_labels(result: Result) -> Values:
     ours="MNIST, gradients in float32; one known sample of each class for the direction "
     "(docs/leakage.md).",
     measures={
-        "a rare label": leakage("mnist", BINARY, "float32", read_labels),
-        "ten labels": leakage("mnist", DOWN, "float32", read_labels),
+        "a rare label": partial(leakage, read_labels, ("mnist", BINARY, "float32")),
+        "ten labels": partial(leakage, read_labels, ("mnist", DOWN, "float32")),
     },
 )
 def label_leakage_2022(runs: Runs) -> Finding:
@@ -63,7 +65,7 @@ def read_nopeek(result: Result) -> Values:
     "training and inference with image datasets. We prevent such reconstruction of raw data while "
     "maintaining information required to sustain good classification accuracies.",
     ours="Digits and MNIST, weight 3, and a decoder that is trained against it (docs/leakage.md).",
-    measures={name: leakage(*where, read_nopeek) for name, where in MEASURES.items()},
+    measures={name: partial(leakage, read_nopeek, where) for name, where in MEASURES.items()},
 )
 def nopeek_2020(runs: Runs) -> Finding:
     """Less leaks, and at most a point of accuracy is lost, on both data sets."""
@@ -98,8 +100,8 @@ def read_explained(result: Result) -> Values:
     ours="A decoder that is trained on the attacker's own images and what crossed for them "
     "(docs/leakage.md).",
     measures={
-        "digits": leakage("digits", PART, "float32", read_explained),
-        "MNIST": leakage("mnist", PART, "float32", read_explained),
+        "digits": partial(leakage, read_explained, ("digits", PART, "float32")),
+        "MNIST": partial(leakage, read_explained, ("mnist", PART, "float32")),
     },
 )
 def split_is_private(runs: Runs) -> Finding:
