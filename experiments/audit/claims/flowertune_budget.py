@@ -2,7 +2,7 @@
 
 import torch
 
-from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict
+from experiments.audit.claim import Claim, Finding, Runs, Values, judged
 from experiments.audit.measures import installed
 from fltoolkit.models import mcmahan_2nn
 
@@ -42,7 +42,7 @@ def judge(runs: Runs) -> Finding:
     )
     words = f"{listed}. Nothing is compressed; float32 stays float32."
     right = all(abs(each) <= 1 for each in off.values())
-    return Finding(Verdict.AGREES if right else Verdict.DISAGREES, words)
+    return Finding(judged(right), words)
 
 
 CLAIM = Claim(

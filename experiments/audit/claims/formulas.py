@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from experiments.audit import rule
-from experiments.audit.claim import Claims, Finding, Runs, Values, Verdict, judged, spread
+from experiments.audit.claim import Claims, Finding, Runs, Values, judged, spread
 from experiments.audit.published_tables import published_tables
 from fltoolkit import load
 from fltoolkit.codecs import Only, Pipeline, Quantize
@@ -196,7 +196,7 @@ def tff_2020(runs: Runs) -> Finding:
     )
     exact = (round(values["dense"], 2), round(values["theirs"], 2)) == (507.62, 146.46)
     factor = f"{values['packed'] / values['ours']:.1f}"
-    return Finding(Verdict.AGREES if exact else Verdict.DISAGREES, words, factor, factor)
+    return Finding(judged(exact), words, factor, factor)
 
 
 def measure_tables(seed: int, quick: bool) -> Values:
@@ -229,4 +229,4 @@ def vepakomma_2018(runs: Runs) -> Finding:
         "the tables are consistent with the formulas, not that somebody measured them."
     )
     fits = values["largest_percent"] <= 5
-    return Finding(Verdict.AGREES if fits else Verdict.DISAGREES, words)
+    return Finding(judged(fits), words)

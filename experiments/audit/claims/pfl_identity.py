@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from experiments.audit.claim import Claim, Finding, Runs, Values, Verdict, times
+from experiments.audit.claim import Claim, Finding, Runs, Values, judged, times
 from experiments.secrecy.run import run
 from experiments.secrecy.settings import TASKS, Setting, grid
 
@@ -30,7 +30,7 @@ def judge(runs: Runs) -> Finding:
         "under a mask (docs/secrecy.md)."
     )
     up, total = (times(runs.fewer("secret", "clear", key)) for key in ("nbytes_up", "nbytes"))
-    return Finding(Verdict.AGREES if same else Verdict.DISAGREES, words, up, total)
+    return Finding(judged(same), words, up, total)
 
 
 CLAIM = Claim(
