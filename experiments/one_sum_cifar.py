@@ -7,7 +7,6 @@ The owners, the pictures and the rows to compare with are those of ``experiments
 """
 
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -15,7 +14,7 @@ from torch import nn
 
 from experiments import runs as bench
 from experiments.null_rows import megabytes
-from experiments.send_data.pictures import Pictures, pictures, shares
+from experiments.send_data.pictures import pictures, shares
 from experiments.send_data.settings import ORIGINAL
 from experiments.tables import markdown
 from fltoolkit import Channel, Party, evaluate
@@ -48,9 +47,9 @@ class Setting:
         return f"{self.num_filters}-{seed}"
 
 
-def run(task: None, setting: Setting, seed: int, *, all_pictures: Pictures) -> bench.Result:
+def run(task: None, setting: Setting, seed: int) -> bench.Result:
     """One run, as a line of the file."""
-    began = perf_counter()
+    all_pictures, began = pictures(ORIGINAL), perf_counter()
 
     def scaled(x: Any) -> Any:
         return (x.float() / 255 - 0.473) / 0.251  # mean and deviation over all channels
@@ -77,22 +76,5 @@ def table(rows: list[bench.Row]) -> str:
     return markdown("row | accuracy [%] | MB sent", lines)
 
 
-def main() -> None:
-    """The command line."""
-    parser = bench.options(__doc__ or "", RESULTS)
-    bench.seeds_and_workers(parser)
-    args = parser.parse_args()
-    settings = [Setting(28), Setting(57), Setting(114)]
-    if args.report or args.write:
-        PAGE.tell(table(bench.rows_of(None, settings, bench.read(args.out))), args)
-        return
-    loaded = pictures(ORIGINAL, args.workers)
-    bench.sweep(
-        partial(run, all_pictures=loaded),
-        bench.jobs_of(None, bench.chosen(settings, args)),
-        args.out,
-    )
-
-
 if __name__ == "__main__":
-    main()
+    bench.command(__doc__, RESULTS, PAGE, [Setting(28), Setting(57), Setting(114)], run, table)

@@ -59,8 +59,9 @@ def chosen(settings: Iterable[Any], args: argparse.Namespace) -> list[Any]:
 
 
 def jobs_of(task: Any, settings: Iterable[Any]) -> list[Job]:
-    """A job for each seed of each setting."""
-    return [(task, setting, seed) for setting in settings for seed in setting.seeds]
+    """A job for each seed of each setting; all settings on one seed, then on the next."""
+    turns = [(turn, s, seed) for s in settings for turn, seed in enumerate(s.seeds)]
+    return [(task, setting, seed) for _, setting, seed in sorted(turns, key=lambda t: t[0])]
 
 
 @contextmanager
@@ -184,6 +185,26 @@ class Page(NamedTuple):
         """Whether `write_between` would change nothing."""
         text = self.path.read_text(encoding="utf-8")
         return put_between(text, self.begin, self.end, printed) == text
+
+
+def command(
+    doc: str | None,
+    out: Path,
+    page: Page,
+    settings: Iterable[Any],
+    run: Callable[[Any, Any, int], Result],
+    report: Callable[[list[Row]], str],
+    task: Any = None,
+) -> None:
+    """The command line of an experiment: run what is missing, or print or write its tables."""
+    parser = options(doc or "", out)
+    seeds_and_workers(parser)
+    args = parser.parse_args()
+    mine = chosen(settings, args)
+    if args.report or args.write:
+        page.tell(report(rows_of(task, mine, read(args.out))), args)
+    else:
+        sweep(run, jobs_of(task, mine), args.out, workers=args.workers)
 
 
 def converged(rows: Iterable[Row]) -> list[Row]:

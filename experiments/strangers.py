@@ -108,19 +108,5 @@ def table(rows: Iterable[tuple[Setting, bench.Runs]]) -> str:
     )
 
 
-def main() -> None:
-    """The command line."""
-    parser = bench.options(__doc__ or "", RESULTS)
-    bench.seeds_and_workers(parser)
-    args = parser.parse_args()
-    every = list(settings())
-    if args.report or args.write:
-        PAGE.tell(table(bench.rows_of(None, every, bench.read(args.out))), args)
-        return
-    bench.sweep(
-        measured, bench.jobs_of(None, bench.chosen(every, args)), args.out, workers=args.workers
-    )
-
-
 if __name__ == "__main__":
-    main()
+    bench.command(__doc__, RESULTS, PAGE, settings(), measured, table)

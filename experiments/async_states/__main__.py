@@ -9,26 +9,12 @@ Each finished run is one line of JSON in ``--out`` and is not run again; Ctrl-C 
 runs in progress. What came out: docs/async_states.md.
 """
 
-from experiments import runs as bench
 from experiments.async_states.report import PAGE, report
 from experiments.async_states.run import run
 from experiments.async_states.settings import Task, settings
+from experiments.runs import STORED, command
 
-RESULTS = bench.STORED / "async_states.jsonl"
-
-
-def main() -> None:
-    """The command line."""
-    parser = bench.options(__doc__, RESULTS)
-    bench.seeds_and_workers(parser)
-    args = parser.parse_args()
-    task = Task()
-    mine = bench.chosen(settings(task), args)
-    if args.report or args.write:
-        PAGE.tell(report(bench.rows_of(task, mine, bench.read(args.out))), args)
-    else:
-        bench.sweep(run, bench.jobs_of(task, mine), args.out, workers=args.workers)
-
+RESULTS = STORED / "async_states.jsonl"
 
 if __name__ == "__main__":
-    main()
+    command(__doc__, RESULTS, PAGE, settings(Task()), run, report, Task())
