@@ -4,6 +4,7 @@ Each is one file, which stands on the package as a file of your own would. Not i
 
     adaptive    compression that changes during the run
     lowrank     a matrix as the product of two thin ones, rows in a fixed subspace
+    entropy_schedule  a low rank that follows the gradient's entropy
     adapters    LoRA factors of several clients, averaged exactly
     drift       owners who differ: steps that are corrected for it
     personal    owners who differ: parts of a model, or a model, that stay at home

@@ -70,7 +70,7 @@ class PowerSGD(stage.RandomStage):
         out, warm = dict(parts), {}
         random = np.random.Generator(np.random.SFC64(self.draw_key()))
         for name, tensor in stage.floats(parts).items():
-            if self._pays(tensor.shape):
+            if _pays(tensor.shape, self.rank):
                 matrix = tensor.detach().reshape(_sides(tensor.shape))
                 p, q = power_step(matrix, self._start(name, matrix.shape[1]), random)
                 if q.any():
@@ -88,13 +88,14 @@ class PowerSGD(stage.RandomStage):
         out, total = dict(parts), 0
         for name in stage.with_side(parts, SHAPE):
             part = stage.expect_values(parts, name)
-            shape = self._shape(name, stage.take_side(out, name, SHAPE, torch.uint8, None))
+            rank = self._sent_rank(part)
+            shape = self._shape(name, stage.take_side(out, name, SHAPE, torch.uint8, None), rank)
             m, n = _sides(shape)
             check_num_values(total := total + m * n)
-            if part.shape != (self.rank, m + n):
+            if part.shape != (rank, m + n):
                 raise WireError(
-                    f"entry {name!r}: expected P and Q of rank {self.rank} for {shape} in a shape "
-                    f"of {(self.rank, m + n)}, found {tuple(part.shape)}"
+                    f"entry {name!r}: expected P and Q of rank {rank} for {shape} in a shape "
+                    f"of {(rank, m + n)}, found {tuple(part.shape)}"
                 )
             out[name] = _product(part[:, :m], part[:, m:]).reshape(shape)
         return out
@@ -110,22 +111,21 @@ class PowerSGD(stage.RandomStage):
         super().load_state_dict(state)
         self.warm = dict(state["warm"])
 
-    def _pays(self, shape: tuple[int, ...]) -> bool:
-        """Whether P and Q are smaller than the tensor."""
-        size, (m, n) = math.prod(shape), _sides(shape)
-        return len(shape) > 1 and self.rank * (m + n) < size < MAX_SIZE
+    def _sent_rank(self, part: Tensor) -> int:
+        """The rank that an entry of a message must have."""
+        return self.rank
 
     def _start(self, name: str, n: int) -> Tensor:
         """The warm start, or zeros, which `power_step` replaces."""
         return self.warm.get(name, torch.zeros(self.rank, n)).double()
 
-    def _shape(self, name: str, layout: Tensor) -> tuple[int, ...]:
+    def _shape(self, name: str, layout: Tensor, rank: int) -> tuple[int, ...]:
         """The shape of the tensor behind an entry, if this stage would have coded it."""
         entries, _ = read_layout(layout.numpy().tobytes())
         if len(entries) != 1 or entries[0][:2] != ("", torch.float32):
             raise WireError(f"entry {name!r}: expected one shape, found {entries}")
         shape = entries[0][2]
-        if not self._pays(shape):
+        if not _pays(shape, rank):
             raise WireError(f"entry {name!r}: {self!r} would not have coded the shape {shape}")
         return shape
 
@@ -237,6 +237,12 @@ def _orthonormal(rows: Tensor, nothing: float) -> tuple[Tensor, Tensor]:
     """Orthonormal rows that span the same space, and which rows depend on the rows before them."""
     basis, r = torch.linalg.qr(rows.t())
     return basis.t().contiguous(), r.diagonal().abs() <= nothing
+
+
+def _pays(shape: tuple[int, ...], rank: int) -> bool:
+    """Whether P and Q are smaller than the tensor."""
+    size, (m, n) = math.prod(shape), _sides(shape)
+    return len(shape) > 1 and 0 < rank * (m + n) < size < MAX_SIZE
 
 
 def _sides(shape: tuple[int, ...]) -> tuple[int, int]:

@@ -1,0 +1,92 @@
+"""Ranks that follow an entropy: what is measured, what is chosen, what travels."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from every_codec import for_conformance
+
+from experiments.replications.entropy_schedule import (
+    EntropySchedule,
+    FixedSchedule,
+    entropy,
+    left_out,
+    rank_for,
+)
+from fltoolkit.channel import Channel
+from fltoolkit.testing import Conformance, normal
+
+SCHEDULES = [EntropySchedule(2, 1.0, 4, window=2, warm_up=1), FixedSchedule((2, 1), window=1)]
+LEFT = [1.0, 0.6, 0.3, 0.1, 0.0]
+
+
+@pytest.mark.parametrize("codec", for_conformance(SCHEDULES))
+class TestSchedules(Conformance):
+    pass
+
+
+@pytest.mark.parametrize("deviation", [1e-3, 1.0, 50.0])
+def test_the_entropy_of_normal_values(deviation):
+    found = entropy([deviation * normal(200, 300), deviation * normal(100, 400, seed=1)])
+    assert found == pytest.approx(
+        math.log(deviation) + math.log(2 * math.pi * math.e) / 2, abs=0.01
+    )
+
+
+def test_what_a_random_matrix_loses():
+    left = left_out(64, 256)
+    assert (len(left), left[0], left[64]) == (65, 1.0, 0.0)
+    assert all(a > b for a, b in itertools.pairwise(left))
+    top = (1 + math.sqrt(64 / 256)) ** 2 / 64  # the largest of 64 by Marchenko and Pastur
+    assert 1 - left[1] == pytest.approx(top, rel=0.1)  # at 64 rows it lies a little below
+
+
+def test_the_rank_by_hand():
+    """From rank 2, 0.3 e^(-2 rise) may be left out: 1.49, 0.62, 0.3, 0.11 and 0.04."""
+    assert [rank_for(LEFT, 2, rise) for rise in (-0.8, -0.36, 0.0, 0.5, 1.0)] == [0, 1, 2, 3, 4]
+
+
+def ranks_of(factors, codec, window=2):
+    """The ranks that travel if the gradient of the k-th window is so many times as large."""
+    ranks = []
+    for k in range(len(factors) * window):
+        message = codec.encode({"w": factors[k // window] * normal(64, 256)})
+        ranks.append(round((len(message) - 30) / (64 + 256)))
+    return ranks[::window]
+
+
+def test_the_rank_follows_the_entropy_and_stays_within_limits():
+    """The window after a change has the rank for it: only what was seen can be followed."""
+    factors = [1.0, 1.0, 0.97, 1.04, 0.1, 10.0, 1.0]
+    assert [round(share, 3) for share in left_out(64, 256)[3:8]] == [
+        0.905,
+        0.874,
+        0.846,
+        0.817,
+        0.791,
+    ]
+    # 0.874 / 0.97^2 = 0.929 and 0.874 / 1.04^2 = 0.808 may be left out: ranks 3 and 7
+    assert ranks_of(factors, EntropySchedule(4, 1.0, 8, window=2)) == [4, 4, 4, 3, 7, 1, 8]
+
+
+def test_the_rank_travels_and_is_counted():
+    codec = FixedSchedule((3, 1), window=1)
+    messages = [codec.encode({"w": normal(40, 60)}) for _ in range(2)]
+    assert len(messages[0]) - len(messages[1]) == pytest.approx(2 * 100, abs=2)
+    for message, rank in zip(messages, (3, 1), strict=True):
+        got = FixedSchedule((7,)).decode(message)["w"]  # which never had this rank
+        assert torch.linalg.matrix_rank(got, atol=1e-3) == rank
+    channel = Channel({"update": FixedSchedule((3, 1), window=1)})
+    for _ in range(2):
+        channel.send("ann", "server", "update", {"w": normal(40, 60)})
+    assert [t.nbytes for t in channel.transfers] == [*map(len, messages)]
+
+
+def test_errors_say_what_to_do():
+    bad = normal(40, 60)
+    bad[3, 4] = torch.nan
+    with pytest.raises(ValueError, match="'w'"):
+        EntropySchedule(4, 1.0, 8).encode({"w": bad})
+    with pytest.raises(ValueError, match="a rank from 1"):
+        EntropySchedule(9, 1.0, 8)
