@@ -16,6 +16,7 @@ from torch import Tensor
 from experiments.language.task import FRESH_SEEDS, Cosine, Task, halves, held_out, model_of, text_of
 from experiments.replications.decoupled_momentum import demo, dion
 from experiments.replications.ef21_muon import ef21_muon
+from experiments.replications.entropy_schedule import EntropySchedule, FixedSchedule
 from experiments.replications.gossip import noloco, sparta
 from experiments.replications.lowrank import PowerSGD
 from experiments.replications.moments import des_loc
@@ -102,6 +103,10 @@ ALONE = {"method": "ddp", "exchange": AllGather(), "workers": 1}
 MUON = {"optimizer": "Muon", "codecs": TWO_BITS}
 SIGNS = both(Pipeline(Sign()))
 RANK_4 = both(Pipeline(PowerSGD(4), Quantize(8)))
+BY_ENTROPY = EntropySchedule(4, 0.07, 8)
+# the means of its ranks over the seeds 10 to 12, window by window, last window first
+UP = FixedSchedule((6, 6, 6, 6, 5, 5, 5, 4, 4, 4, 4, 4, 4, 4, 4, 5, 4, 4, 4, 4))
+DOWN = FixedSchedule((6, 5, 5, 5, 4, 4, 5, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4))
 EIGHT_BITS = {"update": Pipeline(Quantize(8)), "model": Pipeline(Quantize(8))}
 SIXTEEN_BITS = {"update": Pipeline(BFloat16()), "model": Pipeline(BFloat16())}
 COSINES = {"update": Pipeline(TopK(1 / 32, scope="tensor"), Half(), ContextEntropy())}
@@ -195,6 +200,13 @@ def _ablations() -> Iterator[Setting]:
     averaged = "Muon, H = 10, 2 bits, moving average outside"
     claim = "8.7 to 10 % fewer steps than AdamW"
     yield Setting(averaged, outer=(1.0, 0.5, 0, 0.9), claim=claim, **ten)
+    ranks = {
+        "rank by entropy": {"update": BY_ENTROPY, "model": BY_ENTROPY},
+        "these ranks reversed": {"update": UP, "model": DOWN},
+    }
+    group["seeds"] = FRESH_SEEDS[:3]
+    for name, codecs in ranks.items():
+        yield Setting(f"PowerSGD, {name}, 8 bits", "ddp", codecs=codecs, **group)
 
 
 def _no_server() -> Iterator[Setting]:

@@ -49,6 +49,11 @@ COSTS = (
     ("Dion, rank 4, 8 bits", OWN["Muon"]),
     ("Dion, rank 4, 8 bits", "PowerSGD, rank 4, 8 bits, AdamW"),
     ("PowerSGD, rank 4, 8 bits, AdamW", "AdamW, one worker alone"),
+    *(
+        ("PowerSGD, rank by entropy, 8 bits", f"PowerSGD, {name}")
+        for name in ("rank 4, 8 bits, AdamW", "these ranks reversed, 8 bits")
+    ),
+    ("PowerSGD, these ranks reversed, 8 bits", "PowerSGD, rank 4, 8 bits, AdamW"),
     ("signs, every step, AdamW", "AdamW, one worker alone"),
     ("DiLoCo, H = 10, float32", "AdamW, one worker alone"),
     ("Muon, one worker alone", "MuLoCo, H = 10, 2 bits"),
