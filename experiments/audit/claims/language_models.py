@@ -14,8 +14,8 @@ from experiments.audit.claim import (
 )
 from experiments.audit.measures import language
 
-HERE = "A transformer of 111,425 parameters on Shakespeare, 4 workers"
 CLAIMS = Claims(group="language models")
+HERE = "A transformer of 111,425 parameters on Shakespeare, 4 workers"
 EVERY = "AdamW, every step, float32"
 DEMO = "DeMo, 1 of 32 cosines"
 LOCAL_ADAM = "Local Adam, H = 10, moments every 10, float32"
@@ -85,10 +85,10 @@ def des_loc_2025(runs: Runs) -> Finding:
     """Half of Local Adam's bytes, and as good as it."""
     fewer = runs.fewer(DES_LOC, LOCAL_ADAM)
     words = (
-        f"{times(fewer)} times fewer bytes than Local Adam, at "
-        f"{runs.in_nats(DES_LOC, LOCAL_ADAM)} nats per character, {on_seeds(runs)}. But moments "
-        f"that never travel cost {times(runs.fewer(MEAN_FLOAT32, LOCAL_ADAM))} times fewer bytes, "
-        f"at {runs.in_nats(MEAN_FLOAT32, LOCAL_ADAM)} nats. The factors of the table are those "
+        f"{times(fewer)} times fewer bytes than Local Adam, at {runs.in_nats(DES_LOC, LOCAL_ADAM)} "
+        f"nats per character, {on_seeds(runs)}. But moments that never travel cost "
+        f"{times(runs.fewer(MEAN_FLOAT32, LOCAL_ADAM))} times fewer bytes, at "
+        f"{runs.in_nats(MEAN_FLOAT32, LOCAL_ADAM)} nats. The factors of the table are those "
         "against Local Adam."
     )
     return Finding(verdict(runs, DES_LOC, LOCAL_ADAM, saved=2), words, times(fewer), times(fewer))
@@ -101,8 +101,8 @@ def des_loc_2025(runs: Runs) -> Finding:
     source="Douillard et al. 2023, arXiv 2311.08105, abstract",
     quote="On the widely used C4 dataset, we show that DiLoCo on 8 workers performs as well as "
     "fully synchronous optimization while communicating 500 times less.",
-    ours=f"{HERE}, 10 local steps "
-    "(docs/language_results.md). Fewer local steps should make it easier.",
+    ours=f"{HERE}, 10 local steps (docs/language_results.md). Fewer local steps should make it "
+    "easier.",
     version=2,
     **language(EVERY, ALONE, DILOCO, MEAN_4_BITS),
 )
@@ -110,10 +110,10 @@ def diloco_2023(runs: Runs) -> Finding:
     """As good as a message at every step, with ten local steps."""
     words = (
         f"{runs.in_nats(DILOCO, EVERY)} nats per character above a message at every step, "
-        f"{on_seeds(runs)}; a worker alone, which sends nothing, is "
-        f"{runs.in_nats(ALONE, EVERY)} above it, and the plain mean of the same steps "
-        f"in 4 bits {runs.in_nats(MEAN_4_BITS, EVERY)}. 600 steps from scratch are "
-        "far from the paper's regime."
+        f"{on_seeds(runs)}; a worker alone, which sends nothing, is {runs.in_nats(ALONE, EVERY)} "
+        "above it, and the plain mean of the same steps in 4 bits "
+        f"{runs.in_nats(MEAN_4_BITS, EVERY)}. 600 steps from scratch are far from the paper's "
+        "regime."
     )
     fewer = times(runs.fewer(DILOCO, EVERY))
     return Finding(verdict(runs, DILOCO, EVERY), words, fewer, fewer)
@@ -183,8 +183,8 @@ def dion_2025(runs: Runs) -> Finding:
     "degradation. Crucially, MuLoCo (Muon inner optimizer DiLoCo) significantly outperforms DiLoCo "
     "while communicating 8X less and having identical memory complexity.",
     quoted_from="abstract, arXiv 2505.23725v1; the abstracts of 2026 no longer say it",
-    ours=f"{HERE}, 10 local steps, 600 steps "
-    "(docs/language_results.md), 2 bits and an entropy coder both ways.",
+    ours=f"{HERE}, 10 local steps, 600 steps (docs/language_results.md), 2 bits and an entropy "
+    "coder both ways.",
     **language(EVERY, DILOCO, MULOCO, MUON_ALONE),
 )
 def muloco_2025(runs: Runs) -> Finding:
@@ -193,9 +193,9 @@ def muloco_2025(runs: Runs) -> Finding:
     words = (
         f"{runs.in_nats(MULOCO, DILOCO)} nats per character against DiLoCo with AdamW, at "
         f"{times(fewer)} times fewer bytes than it, {on_seeds(runs)}; "
-        f"{runs.in_nats(MULOCO, EVERY)} against AdamW with a message at every step. A worker "
-        f"alone with Muon, who sends nothing, has {runs.in_nats(MUON_ALONE, MULOCO)} against "
-        "MuLoCo. The factors of the table are those against DiLoCo."
+        f"{runs.in_nats(MULOCO, EVERY)} against AdamW with a message at every step. A worker alone "
+        f"with Muon, who sends nothing, has {runs.in_nats(MUON_ALONE, MULOCO)} against MuLoCo. The "
+        "factors of the table are those against DiLoCo."
     )
     return Finding(
         verdict(runs, MULOCO, DILOCO, margin=0.0, saved=8), words, *factors(runs, MULOCO, DILOCO)
@@ -208,9 +208,9 @@ def muloco_2025(runs: Runs) -> Finding:
     quote="Our method requires significantly less communication overhead than fully sharded data "
     "parallel training or even widely used low communication training method, DiLoCo.",
     quoted_from="abstract, arXiv 2506.10911v1",
-    ours=f"{HERE}, 600 steps, 10 between "
-    "messages, the authors' outer rate 0.7 and momentum 0.5 (docs/language_results.md). The model "
-    "that is tested is one worker's. Theirs sends weights and updates, ours their sum: half of it.",
+    ours=f"{HERE}, 600 steps, 10 between messages, the authors' outer rate 0.7 and momentum 0.5 "
+    "(docs/language_results.md). The model that is tested is one worker's. Theirs sends weights "
+    "and updates, ours their sum: half of it.",
     **language(EVERY, DILOCO, MEAN_FLOAT32, PAIRS),
 )
 def noloco_2025(runs: Runs) -> Finding:
@@ -231,8 +231,8 @@ def noloco_2025(runs: Runs) -> Finding:
     source="Charles et al. 2025, arXiv 2503.09799, abstract",
     quote="When well-tuned, DiLoCo scales better than data-parallel training with model size, and "
     "can outperform data-parallel training even at small model sizes.",
-    ours=f"{HERE}, 10 local steps, 600 steps "
-    "(docs/language_results.md). How it grows with the model cannot be tested here.",
+    ours=f"{HERE}, 10 local steps, 600 steps (docs/language_results.md). How it grows with the "
+    "model cannot be tested here.",
     lacks="The tuning on which the sentence depends: four trials of the learning rate for each of "
     "the two found the rates used here, but the outer rate, its momentum and the number of local "
     "steps have no trials.",
@@ -276,9 +276,9 @@ def sparseloco_2025(runs: Runs) -> Finding:
     quote="Our experiments demonstrate that SPARTA outperforms state-of-the-art federated learning "
     "methods such as DiLoCo in both bandwidth efficiency and practical robustness.",
     quoted_from="abstract, as it stands on the page of an author, mattreed.com",
-    ours=f"{HERE}, 600 steps, 0.5 % of the "
-    "values, as in exo-gym (docs/language_results.md). The model that is tested is one worker's. "
-    "The places are drawn from a shared seed and cost nothing.",
+    ours=f"{HERE}, 600 steps, 0.5 % of the values, as in exo-gym (docs/language_results.md). The "
+    "model that is tested is one worker's. The places are drawn from a shared seed and cost "
+    "nothing.",
     **language(EVERY, DILOCO, ALONE, SPARTA),
 )
 def sparta_2025(runs: Runs) -> Finding:
@@ -309,8 +309,8 @@ def sparta_2025(runs: Runs) -> Finding:
 def streaming_diloco_2025(runs: Runs) -> Finding:
     """As good as DiLoCo."""
     words = (
-        f"{runs.in_nats(STREAMING, DILOCO)} nats per character above DiLoCo, {on_seeds(runs)}. "
-        "The factors are against a message at every step; DiLoCo has "
+        f"{runs.in_nats(STREAMING, DILOCO)} nats per character above DiLoCo, {on_seeds(runs)}. The "
+        "factors are against a message at every step; DiLoCo has "
         f"{times(runs.fewer(DILOCO, EVERY))}. The claim is about the peak of the bandwidth, which "
         "a sum of bytes does not show."
     )
