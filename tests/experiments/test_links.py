@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from experiments.links import report as links_report
-from experiments.links.emulator import bucket, mtu
-from experiments.links.party import outgrown
-from experiments.links.settings import MBIT, Setting
+from benchmarks.links import report as links_report
+from benchmarks.links.emulator import bucket, mtu
+from benchmarks.links.party import outgrown
+from benchmarks.links.settings import MBIT, Setting
 from fltoolkit.channel import Transfer
 from fltoolkit_engines import _peers
 
@@ -60,7 +60,7 @@ def test_what_has_outgrown_the_buffer_is_what_the_engine_sends_in_two():
 )
 def test_a_short_run_over_a_real_link():
     """10 Mbit/s carry 1.25 MB per second: what is sent takes at least that long."""
-    from experiments.links.run import run
+    from benchmarks.links.run import run
 
     class Short(Setting):
         def counts(self):

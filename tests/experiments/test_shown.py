@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.links import __main__ as links_command
+from benchmarks.links import report as links_report
+from benchmarks.links import settings as links
 from experiments import budget, fresh
 from experiments.async_states import __main__ as async_command
 from experiments.async_states import report as async_report
@@ -25,9 +28,6 @@ from experiments.language.task import Task as LanguageTask
 from experiments.leakage import __main__ as leakage_command
 from experiments.leakage import report as leakage_report
 from experiments.leakage import settings as leakage
-from experiments.links import __main__ as links_command
-from experiments.links import report as links_report
-from experiments.links import settings as links
 from experiments.newer import __main__ as newer_command
 from experiments.newer import report as newer_report
 from experiments.pareto import report as pareto_report

@@ -1,6 +1,6 @@
 """One of the two parties of a run: it trains every method in turn, and says what each took.
 
-    python -m experiments.links.party FILE COUNTS     (in a namespace, with torchrun's environment)
+    python -m benchmarks.links.party FILE COUNTS     (in a namespace, with torchrun's environment)
 
 COUNTS is JSON: units by name of method. FILE gets a list of JSON, an entry a method.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from experiments.links.methods import CLIENT, METHODS, SERVER
+from benchmarks.links.methods import CLIENT, METHODS, SERVER
 from fltoolkit.channel import Transfer
 from fltoolkit_engines.torch_distributed import DistributedChannel
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from itertools import product
 from statistics import mean, median
 
-from experiments.links.emulator import bucket, mtu
-from experiments.links.methods import METHODS
+from benchmarks.links.emulator import bucket, mtu
+from benchmarks.links.methods import METHODS
 from experiments.runs import Page, Result, Row, Runs
 from experiments.tables import markdown
 from fltoolkit_research.intervals import holm, mean_ci
 
-PAGE = Page("links", "<!-- begin: python -m experiments.links --write -->", "<!-- end: links -->")
+PAGE = Page("links", "<!-- begin: python -m benchmarks.links --write -->", "<!-- end: links -->")
 WAYS = ("up", "down")
 HEADERS = 52  # bytes of IP and TCP with its time stamps, in each packet
 GROUPS = (

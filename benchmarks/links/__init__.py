@@ -7,6 +7,6 @@
     run         one link: start both parties, read what they say
     report      the model beside the clock, and what pays on which link
 
-The command is ``python -m experiments.links``; it needs Linux, root, iproute2 and a quiet machine.
+The command is ``python -m benchmarks.links``; it needs Linux, root, iproute2 and a quiet machine.
 docs/links.md has the tables and what they say.
 """

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from experiments.links.methods import METHODS
+from benchmarks.links.methods import METHODS
 
 MBIT = 125_000.0  # bytes per second
 REPEATS = 3

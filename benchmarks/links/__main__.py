@@ -1,16 +1,16 @@
 """Seconds on links whose rate and delay are set, between two processes of this machine.
 
-    python -m experiments.links              # what is missing; needs Linux, root and iproute2
-    python -m experiments.links --report     # the tables from what is there
-    python -m experiments.links --write      # the same, into docs/links.md
+    python -m benchmarks.links              # what is missing; needs Linux, root and iproute2
+    python -m benchmarks.links --report     # the tables from what is there
+    python -m benchmarks.links --write      # the same, into docs/links.md
 
 Each finished link is one line of JSON in ``--out`` and is not run again. Run it on a quiet machine:
 what else computes there is measured as well.
 """
 
-from experiments.links.report import PAGE, report
-from experiments.links.run import run
-from experiments.links.settings import REPEATS, settings
+from benchmarks.links.report import PAGE, report
+from benchmarks.links.run import run
+from benchmarks.links.settings import REPEATS, settings
 from experiments.runs import STORED, Result, chosen, options, read, rows_of, sweep
 
 RESULTS = STORED / "links.jsonl"

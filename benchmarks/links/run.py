@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from experiments.links.emulator import ADDRESSES, DEVICE, link
-from experiments.links.settings import Setting
+from benchmarks.links.emulator import ADDRESSES, DEVICE, link
+from benchmarks.links.settings import Setting
 from experiments.runs import Result
 
 
@@ -23,7 +23,7 @@ def run(task: object, setting: Setting, seed: int) -> Result:
         link(name, setting.up, setting.down, setting.latency) as spaces,
     ):
         files = [Path(folder) / f"{rank}.json" for rank in (0, 1)]
-        command = (sys.executable, "-m", "experiments.links.party")
+        command = (sys.executable, "-m", "benchmarks.links.party")
         counts = json.dumps(setting.counts())
         parties = [
             subprocess.Popen(

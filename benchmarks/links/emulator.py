@@ -5,7 +5,7 @@ delay is ours, because ``netem`` is missing on many machines: each end is a TUN 
 process carries every packet from one to the other after the delay. It is a process of its own, so
 that packets do not wait for somebody's computing.
 
-    python -m experiments.links.emulator NAME RATE_UP RATE_DOWN LATENCY
+    python -m benchmarks.links.emulator NAME RATE_UP RATE_DOWN LATENCY
 
 (rates in bytes per second, latency in seconds, one way) prints ``ready`` when the link is up, and
 takes it down when its standard input ends. Side A is the namespace NAMEa with address 10.78.0.1,
@@ -42,7 +42,7 @@ def bucket(rate: float) -> int:
 @contextmanager
 def link(name: str, up: float, down: float, latency: float) -> Iterator[tuple[str, str]]:
     """The namespaces of both sides while the link is up; rates in bytes per second."""
-    command = [sys.executable, "-m", "experiments.links.emulator", name]
+    command = [sys.executable, "-m", "benchmarks.links.emulator", name]
     relay = subprocess.Popen(
         [*command, str(up), str(down), str(latency)],
         stdin=subprocess.PIPE,
