@@ -204,7 +204,6 @@ def _ablations() -> Iterator[Setting]:
         "rank by entropy": {"update": BY_ENTROPY, "model": BY_ENTROPY},
         "these ranks reversed": {"update": UP, "model": DOWN},
     }
-    group["seeds"] = FRESH_SEEDS[:3]
     for name, codecs in ranks.items():
         yield Setting(f"PowerSGD, {name}, 8 bits", "ddp", codecs=codecs, **group)
 

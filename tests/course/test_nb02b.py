@@ -7,7 +7,6 @@ CASES = {
         wrong=[18, 4, 3],
     ),
     "bytes of a step with the thin tail": Case(
-        right=[70_702],
-        wrong=[70_656, 35_328, 35_351, 393_264, "70,701"],
+        right=[70_702], wrong=[70_656, 35_328, 35_351, 393_264, "70,701"]
     ),
 }

@@ -19,9 +19,5 @@ CASES = {
         ],
         wrong=["AABCABC", "AAABCCC", "BAABCAB", "AAACCAB", "AAABCA", "maybe", 7, []],
     ),
-    "epochs in A": Case(
-        facts={"losses": LOSSES},
-        right=[IN_A],
-        wrong=[CONSTANT, 40, 0],
-    ),
+    "epochs in A": Case(facts={"losses": LOSSES}, right=[IN_A], wrong=[CONSTANT, 40, 0]),
 }

@@ -8,8 +8,6 @@ CASES = {
         wrong=[42_000, 8404, 42_010, 24_010, 18_010],
     ),
     "the bound of five runs": Case(
-        facts={"scores": SCORES},
-        right=[0.9533],
-        wrong=[0.96, 0.95, 0.9568, 0.9449],
+        facts={"scores": SCORES}, right=[0.9533], wrong=[0.96, 0.95, 0.9568, 0.9449]
     ),
 }

@@ -107,10 +107,7 @@ def run(grid: LoopGrid, **changes) -> tuple[list, flower.Letters, nn.Module]:
     return records, flower.serve(grid, server), model
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{}, {"server": Server(mean=mean_of_senders)}],
-)
+@pytest.mark.parametrize("changes", [{}, {"server": Server(mean=mean_of_senders)}])
 def test_flower_is_fedavg(changes):
     grid = LoopGrid(flower.client_app(make_client))
     records, ledger, model = run(grid, **changes)

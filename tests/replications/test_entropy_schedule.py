@@ -12,13 +12,11 @@ from experiments.replications.entropy_schedule import (
     FixedSchedule,
     entropy,
     left_out,
-    rank_for,
 )
 from fltoolkit.channel import Channel
 from fltoolkit.testing import Conformance, normal
 
 SCHEDULES = [EntropySchedule(2, 1.0, 4, window=2, warm_up=1), FixedSchedule((2, 1), window=1)]
-LEFT = [1.0, 0.6, 0.3, 0.1, 0.0]
 
 
 @pytest.mark.parametrize("codec", for_conformance(SCHEDULES))
@@ -42,11 +40,6 @@ def test_what_a_random_matrix_loses():
     assert 1 - left[1] == pytest.approx(top, rel=0.1)  # at 64 rows it lies a little below
 
 
-def test_the_rank_by_hand():
-    """From rank 2, 0.3 e^(-2 rise) may be left out: 1.49, 0.62, 0.3, 0.11 and 0.04."""
-    assert [rank_for(LEFT, 2, rise) for rise in (-0.8, -0.36, 0.0, 0.5, 1.0)] == [0, 1, 2, 3, 4]
-
-
 def ranks_of(factors, codec, window=2):
     """The ranks that travel if the gradient of the k-th window is so many times as large."""
     ranks = []
@@ -59,13 +52,7 @@ def ranks_of(factors, codec, window=2):
 def test_the_rank_follows_the_entropy_and_stays_within_limits():
     """The window after a change has the rank for it: only what was seen can be followed."""
     factors = [1.0, 1.0, 0.97, 1.04, 0.1, 10.0, 1.0]
-    assert [round(share, 3) for share in left_out(64, 256)[3:8]] == [
-        0.905,
-        0.874,
-        0.846,
-        0.817,
-        0.791,
-    ]
+    assert left_out(64, 256)[4] == pytest.approx(0.874, abs=1e-3)
     # 0.874 / 0.97^2 = 0.929 and 0.874 / 1.04^2 = 0.808 may be left out: ranks 3 and 7
     assert ranks_of(factors, EntropySchedule(4, 1.0, 8, window=2)) == [4, 4, 4, 3, 7, 1, 8]
 
