@@ -94,10 +94,10 @@ def table(rows: Iterable[tuple[Setting, bench.Runs]]) -> str:
     for setting, runs in rows:
         both.setdefault(setting.name, {})[setting.about["unseen"]] = runs
     ranked = sorted(both, key=lambda name: -mean(r["accuracy"] for r in both[name][True].values()))
-    first, lines = both[ROWS[0]][True], []
+    first, lines = both.get(ROWS[0], {}).get(True, {}), []
     for name in ranked:
         tests, sent = both[name], bench.mean_nbytes(both[name][True])
-        behind = "" if name == ROWS[0] else bench.gain_of(tests[True], first)
+        behind = "" if name == ROWS[0] or not first else bench.gain_of(tests[True], first)
         less = bench.gain_of(tests[True], tests[False])
         words = (bench.accuracies(tests[True]), behind, bench.accuracies(tests[False]), less)
         lines.append([name, *words, megabytes(sent, 2), times(sent, "digits")])

@@ -10,8 +10,7 @@ cell) and ``i`` (interrupt it); from it come
 
 The other end, worker.py, believes nothing: a student's code runs in this process and can write what
 it likes. IPython runs the cells, so magics work; what a cell displays, other than by printing, is
-dropped. What every user of Colab writes works, too: commands after an exclamation mark, %pip, and
-imports from google.colab, which do nothing here.
+dropped. !commands, %pip and imports from google.colab work, too; the last of them do nothing here.
 """
 
 import contextlib

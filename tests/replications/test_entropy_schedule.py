@@ -1,6 +1,5 @@
 """Ranks that follow an entropy: what is measured, what is chosen, what travels."""
 
-import itertools
 import math
 
 import pytest
@@ -30,14 +29,6 @@ def test_the_entropy_of_normal_values(deviation):
     assert found == pytest.approx(
         math.log(deviation) + math.log(2 * math.pi * math.e) / 2, abs=0.01
     )
-
-
-def test_what_a_random_matrix_loses():
-    left = left_out(64, 256)
-    assert (len(left), left[0], left[64]) == (65, 1.0, 0.0)
-    assert all(a > b for a, b in itertools.pairwise(left))
-    top = (1 + math.sqrt(64 / 256)) ** 2 / 64  # the largest of 64 by Marchenko and Pastur
-    assert 1 - left[1] == pytest.approx(top, rel=0.1)  # at 64 rows it lies a little below
 
 
 def ranks_of(factors, codec, window=2):
