@@ -30,6 +30,7 @@ MOMENTS = (
 HALF_RATE = "AdamW, every step, float32, half the rate, 5,400 steps"
 SPARTA = "SPARTA, 0.5 % of the values at every step, float32"
 WHOLE_TEXT = "AdamW, all tokens on one worker"
+PILOT = "ranks by a pilot's entropy"
 COSTS = (
     ("Muon, H = 10, float32", OWN["Muon"]),
     ("Muon, every step, 2 bits", OWN["Muon"]),
@@ -50,10 +51,13 @@ COSTS = (
     ("Dion, rank 4, 8 bits", "PowerSGD, rank 4, 8 bits, AdamW"),
     ("PowerSGD, rank 4, 8 bits, AdamW", "AdamW, one worker alone"),
     *(
-        ("PowerSGD, rank by entropy, 8 bits", f"PowerSGD, {name}")
-        for name in ("rank 4, 8 bits, AdamW", "these ranks reversed, 8 bits")
+        (f"PowerSGD, {name}, 8 bits", "PowerSGD, rank 4, 8 bits, AdamW")
+        for name in ("rank by entropy", PILOT, "ranks falling from 7 to 1")
     ),
-    ("PowerSGD, these ranks reversed, 8 bits", "PowerSGD, rank 4, 8 bits, AdamW"),
+    *(
+        (f"PowerSGD, {PILOT}, 8 bits", f"PowerSGD, {name}, 8 bits")
+        for name in ("the pilot's ranks backwards", "ranks falling from 7 to 1")
+    ),
     ("signs, every step, AdamW", "AdamW, one worker alone"),
     ("DiLoCo, H = 10, float32", "AdamW, one worker alone"),
     ("Muon, one worker alone", "MuLoCo, H = 10, 2 bits"),

@@ -16,6 +16,8 @@ Each is one file, which stands on the package as a file of your own would. Not i
     streaming   DiLoCo that sends a fragment of the model at a time, and computes meanwhile
     gossip      no server: a random partner, or a few random values of all, averaged
     decoupled_momentum  momentum of which only the fast part is sent
+    ef21_muon   Muon whose two ends send compressed changes of what the other knows
+    forward_only  clients of split learning without a backward pass
     zeroth_order  seeds and scalars in place of gradients
     distill     prototypes by k-means, and distilled samples
     yogi        the server optimizer of FedYogi
