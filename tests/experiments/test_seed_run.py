@@ -21,9 +21,7 @@ pytestmark = pytest.mark.slow
 
 def demo(out, *arguments):
     command = [sys.executable, "examples/demo.py", "--out", str(out), *arguments]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=1200,
-    )  # fmt: skip
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 

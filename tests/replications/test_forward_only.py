@@ -21,10 +21,8 @@ NLL = nn.functional.nll_loss
 
 def parts():
     torch.manual_seed(0)
-    net = Lean(
-        nn.Sequential(nn.Linear(5, 4), nn.Tanh()), nn.Sequential(nn.Linear(4, 3), nn.LogSoftmax(1))
-    )
-    top = nn.Sequential(nn.Linear(4, 3), nn.LogSoftmax(1))
+    head, top = (nn.Sequential(nn.Linear(4, 3), nn.LogSoftmax(1)) for _ in range(2))
+    net = Lean(nn.Sequential(nn.Linear(5, 4), nn.Tanh()), head)
     return net, Party("server", top, SGD(top.parameters(), lr=0.1), nn.NLLLoss())
 
 
@@ -41,24 +39,20 @@ def test_the_mean_over_many_directions_points_along_the_gradient():
     (true, h, loss), (found, h2, loss2) = (
         learn(net, w, x, y, NLL, 0) for learn in (Backward(1.0), Forward(1.0, Directions(2000)))
     )
-    assert torch.equal(h, h2)
-    assert loss == pytest.approx(loss2)
+    assert torch.equal(h, h2) and loss == pytest.approx(loss2)  # noqa: PT018
     a, b = (torch.cat([(w[n] - t[n]).flatten() for n in w]) for t in (true, found))
     assert nn.functional.cosine_similarity(a, b, dim=0) > 0.97
     assert b.norm() == pytest.approx(float(a.norm()), rel=0.1)
 
 
 def test_no_client_computes_a_gradient_and_none_is_sent(monkeypatch):
-    graphs = []
-    call = Lean.forward
+    graphs, call = [], Lean.forward
     seen = lambda self, x: graphs.append(torch.is_grad_enabled()) or call(self, x)  # noqa: E731
     monkeypatch.setattr(Lean, "forward", seen)
     net, channel, _ = trained(Forward(0.01, Directions(3)))
-    assert len(graphs) == 2 * 4 * 4 * (1 + 3)  # a step: 1 + 3 forward passes
-    assert not any(graphs)
+    assert graphs == [False] * (2 * 4 * 4 * (1 + 3))  # a step: 1 + 3 forward passes
     assert all(p.grad is None for p in net.parameters())
-    down = [t.kind for t in channel.transfers if t.receiver in FOUR]
-    assert down == ["model"] * 2 * 4
+    assert [t.kind for t in channel.transfers if t.receiver in FOUR] == ["model"] * 2 * 4
 
 
 def test_bytes_of_both_twins_agree_and_a_part_that_stays_sends_no_weights():
@@ -87,7 +81,6 @@ def test_the_twin_with_gradients_is_the_plain_loop():
 
 @pytest.mark.parametrize("learn", [Forward(0.1), Backward(0.1)])
 def test_nan_names_the_client(learn):
-    last = list(FOUR)[-1]
-    x, y = FOUR[last]
+    last, (x, y) = list(FOUR.items())[-1]
     with pytest.raises(FloatingPointError, match=f"client '{last}', round 0"):
         trained(learn, {**FOUR, last: (torch.full_like(x, float("nan")), y)})

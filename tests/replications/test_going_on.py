@@ -8,6 +8,7 @@ from core.federated.small import ADAM, FOUR, INNER, network, same, three_layers,
 
 from experiments.replications.decoupled_momentum import Momenta, demo, dion
 from experiments.replications.drift import Corrections, scaffold
+from experiments.replications.ef21_muon import Estimates, ef21_muon
 from experiments.replications.gossip import Apart, noloco, sparta
 from experiments.replications.moments import des_loc
 from experiments.replications.personal import AtHome, ditto, fedper
@@ -28,6 +29,7 @@ RUNS = {  # each with what keeps its memory, beside the fleet
     "ddp": (partial(ddp, **STEP), None),
     "demo": (partial(demo, local=Local(5, optimizer=SGD, steps=1), chunk=8), Momenta),
     "dion": (partial(dion, local=MUON, rank=2), Momenta),
+    "ef21_muon": (partial(ef21_muon, local=MUON), Estimates),
     "diloco": (partial(diloco, local=INNER), None),
     "des_loc": (partial(des_loc, local=INNER, moments={"exp_avg": 3}), None),
     "streaming_diloco": (partial(streaming_diloco, local=INNER), Underway),
@@ -47,8 +49,8 @@ CODECS = {"ddp": {"update": FEW_BITS, "model": FEW_BITS}, "demo": {"update": FEW
 @pytest.mark.parametrize("name", RUNS)
 def test_each_learns_and_a_saved_run_goes_on_as_one_that_never_stopped(name, tmp_path):
     """Weights, ledger, and what each worker keeps to itself."""
-    make = three_layers if name == "dion" else network
-    count = "steps" if name in ("ddp", "demo", "dion") else "rounds"
+    make = three_layers if name in ("dion", "ef21_muon") else network
+    count = "steps" if name in ("ddp", "demo", "dion", "ef21_muon") else "rounds"
     protocol, memory = RUNS[name]
 
     def fresh(seed):

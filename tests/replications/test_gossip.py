@@ -1,7 +1,5 @@
 """Partners at random against the step by hand, and few random values against all of them."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from core.federated.small import FOUR, INNER, network, plain_ends, weights
@@ -11,14 +9,11 @@ from fltoolkit.channel import Channel
 from fltoolkit.federated import Local
 from fltoolkit_research.federated import diloco
 
-ONE = replace(INNER, steps=1)
-
 
 def spread(memory):
     """How far the workers are from their mean."""
-    each = torch.stack(
-        [torch.cat([t.flatten() for t in w.values()]) for w in memory.weights.values()]
-    )
+    flat = [torch.cat([t.flatten() for t in w.values()]) for w in memory.weights.values()]
+    each = torch.stack(flat)
     return float((each - each.mean(0)).norm())
 
 
