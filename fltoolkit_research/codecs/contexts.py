@@ -34,7 +34,7 @@ the last symbol only: Wiedemann et al. 2020, DeepCABAC, arXiv 1907.11900, in ISO
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -198,13 +198,14 @@ class _Models:
 
         Returns the counts of the numbers; of the last context, of some of them only.
         """
-        done, counts = 0, np.zeros(len(prior), np.int64)
+        done, counts, weights = 0, np.zeros(len(prior), np.int64), prior
         while done < len(numbers):
             part = numbers[done : 3 * done + 8]
-            self.code(part, prior + counts)
+            self.code(part, weights)
             done += len(part)
             if done < len(numbers) or not is_last:
                 counts += np.bincount(part, minlength=len(prior))
+                weights = prior + counts
         return counts
 
     def adapt_all(self, numbers: Array, lengths: list[int], lows: Array, highs: Array) -> None:
@@ -315,6 +316,7 @@ class _Reader(_Models):
         return cells.reshape(contexts.shape)
 
 
+@cache
 def _small_first(below: int) -> Array:
     weights: Array = 1 / (1 + np.arange(below)) ** 2
     return weights
