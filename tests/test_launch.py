@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -118,32 +117,30 @@ def test_every_documented_way_installs_what_every_notebook_needs():
 _ONLY = """
 import ast, importlib.metadata as meta, importlib.util, json, re, sys
 from packaging.requirements import Requirement
-extras, paths = sys.argv[1].split(","), sys.argv[2:]
-todo, seen = [("fltoolkit", extra) for extra in ["", *extras]], set()
-while todo:
-    name, extra = todo.pop()
-    if (name, extra) in seen:
-        continue
-    seen.add((name, extra))
-    try:
-        wanted = map(Requirement, meta.requires(name) or [])
-    except meta.PackageNotFoundError:
-        continue
-    for each in wanted:
-        if not each.marker or each.marker.evaluate({"extra": extra}):
-            todo += [(each.name.lower().replace("_", "-"), e) for e in ["", *each.extras]]
-declared = {name for name, _ in seen}
-hidden = {
-    module
-    for module, owners in meta.packages_distributions().items()
-    if not declared & {owner.lower().replace("_", "-") for owner in owners}
-} - {"setuptools", "pkg_resources", "_distutils_hack", "pip"}
+owned, hidden = meta.packages_distributions().items(), set()
 class Hide:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in hidden:
             raise ModuleNotFoundError(name, name=name)
 sys.meta_path.insert(0, Hide())
-for path in paths:
+for extras, path in json.loads(sys.argv[1]):
+    todo, seen = [("fltoolkit", extra) for extra in ["", "lab", *extras]], set()
+    while todo:
+        name, extra = todo.pop()
+        if (name, extra) in seen:
+            continue
+        seen.add((name, extra))
+        try:
+            wanted = map(Requirement, meta.requires(name) or [])
+        except meta.PackageNotFoundError:
+            continue
+        for each in wanted:
+            if not each.marker or each.marker.evaluate({"extra": extra}):
+                todo += [(each.name.lower().replace("_", "-"), e) for e in ["", *each.extras]]
+    mine = {name for name, _ in seen} | {"setuptools", "pip"}
+    hidden = {m for m, by in owned if not mine & {o.lower().replace("_", "-") for o in by}}
+    for name in [name for name in sys.modules if name.split(".")[0] in hidden]:
+        del sys.modules[name]  # what another notebook needed
     print(path)
     for cell in json.load(open(path))["cells"]:
         if cell["cell_type"] == "code":
@@ -168,7 +165,7 @@ def more_than_lab(path):
 @pytest.mark.slow
 def test_notebooks_import_nothing_but_what_their_extras_declare():
     """Other packages of the tests' environment are hidden, and so would be those of Colab."""
-    for more, same in groupby(sorted(NOTEBOOKS, key=more_than_lab), key=more_than_lab):
-        command = [sys.executable, "-c", _ONLY, ",".join(["lab", *more]), *map(str, same)]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+    asked = json.dumps([(more_than_lab(path), str(path)) for path in NOTEBOOKS])
+    command = [sys.executable, "-c", _ONLY, asked]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
