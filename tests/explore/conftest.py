@@ -21,14 +21,17 @@ explore.entriesOf = (tree) => tree.map(({ name, shape, data }) => [name, shape, 
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """One Chromium for a module's tests; each test has contexts of its own."""
+def context() -> Iterator[Any]:
+    """What a module's pages share: with one of its own, a page costs three times as much."""
     with labserver.browser() as started:
-        yield started
+        context = started.new_context(offline=True)
+        context.set_default_timeout(600_000)  # to end a hang: others may keep this machine busy
+        context.new_page().goto((EXPLORE / "explore.css").as_uri())  # the process of files stays
+        yield context
 
 
 @pytest.fixture(scope="module")
-def call(browser: Any, tmp_path_factory: Any) -> Iterator[Call]:
+def call(context: Any, tmp_path_factory: Any) -> Call:
     """``call(code, value)`` runs ``(explore, value) => ...`` behind the scripts of a page.
 
     Values travel as JSON, in which every number of float32 keeps its bits.
@@ -36,13 +39,12 @@ def call(browser: Any, tmp_path_factory: Any) -> Iterator[Call]:
     page = tmp_path_factory.mktemp("scripts") / "page.html"
     tags = "".join(f'<script src="{(EXPLORE / name).as_uri()}"></script>' for name in SCRIPTS)
     page.write_text(f"<!doctype html>{tags}<script>{AFTERWARDS}</script>")
-    tab = browser.new_context(offline=True).new_page()
+    tab = context.new_page()
     trouble: list[str] = []
     tab.on("pageerror", lambda error: trouble.append(str(error)))
     tab.goto(page.as_uri())
     assert not trouble, trouble
-    yield lambda code, value: tab.evaluate(f"(value) => ({code})(explore, value)", value)
-    tab.context.close()
+    return lambda code, value: tab.evaluate(f"(value) => ({code})(explore, value)", value)
 
 
 def slide(tab: Any, control: str, place: int) -> None:
@@ -55,36 +57,32 @@ def slide(tab: Any, control: str, place: int) -> None:
 
 
 @pytest.fixture
-def open_page(browser: Any) -> Iterator[Open]:
+def open_page(context: Any) -> Iterator[Open]:
     """``open_page("pareto", "#data=digits", scheme="dark", width=360)``: as it lies in the folder.
 
     Errors of scripts, words on the console and requests to anything but files and to what the page
-    made itself fail the test.
+    made itself fail the test. Nothing that a page keeps is there for the next test.
     """
-    contexts, trouble = [], []
+    tabs, urls, trouble = [], [], []
 
     def open_(
-        name: str, hash: str = "", *, scheme: str = "light", width: int = 1280, **more: Any
+        name: str, hash: str = "", *, scheme: str = "light", width: int = 1280, **more: int
     ) -> Any:
-        size = {"width": width, "height": 740 if width < 500 else 900}
-        more = {"viewport": size, "color_scheme": scheme, **more}
-        context = browser.new_context(offline=True, **more)
-        contexts.append(context)
-        context.set_default_timeout(600_000)  # to end a hang: others may keep this machine busy
+        height = 740 if width < 500 else 900
         tab = context.new_page()
+        tabs.append(tab)
+        tab.set_viewport_size({"width": width, "height": height, **more})
+        tab.emulate_media(color_scheme=scheme)
         tab.on("pageerror", lambda error: trouble.append(f"{name}: {error}"))
         tab.on("console", lambda message: trouble.append(f"{name}: {message.text}"))
-
-        def asked(request: Any) -> None:
-            if not request.url.startswith(("file:", "data:", "blob:")):
-                trouble.append(f"{name} asks for {request.url}")
-
-        tab.on("request", asked)
+        tab.on("request", lambda request: urls.append(request.url))
         tab.goto((EXPLORE / f"{name}.html").as_uri() + hash)
         tab.wait_for_selector("html[data-ready]")
         return tab
 
     yield open_
-    for context in contexts:
-        context.close()
+    for tab in tabs:
+        tab.evaluate("localStorage.clear()")
+        tab.close()
+    trouble += [url for url in urls if not url.startswith(("file:", "data:", "blob:"))]
     assert not trouble, trouble

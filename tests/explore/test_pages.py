@@ -71,8 +71,9 @@ def test_the_site_begins_with_the_figures_and_every_link_leads_somewhere(site: P
     assert dead(site.resolve()) == []
 
 
-def test_the_documentation_begins_with_the_figure_that_moves(browser: Any, site: Path) -> None:
-    tab = browser.new_page(viewport={"width": 360, "height": 800})
+def test_the_documentation_begins_with_the_figure_that_moves(context: Any, site: Path) -> None:
+    tab = context.new_page()
+    tab.set_viewport_size({"width": 360, "height": 800})
     tab.goto((site / "docs" / "index.html").as_uri())
     tab.wait_for_selector("iframe")
     frame = next(part for part in tab.frames if part.url.endswith("explore/index.html"))
@@ -94,9 +95,9 @@ WORDS = (
 
 
 def test_the_first_hit_for_a_word_of_another_system_is_the_page_for_those_who_come(
-    browser: Any, site: Path
+    context: Any, site: Path
 ) -> None:
-    tab = browser.new_page()
+    tab = context.new_page()
     tab.goto((site / "search.html").as_uri())
     tab.wait_for_function("Search.hasIndex()")
     ask = "words => words.map(w => Search._performSearch(...Search._parseQuery(w)).at(-1)?.[0])"

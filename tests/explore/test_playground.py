@@ -123,7 +123,7 @@ def test_the_python_of_a_setting_runs(open_page: Open) -> None:
 def test_controls_messages_and_the_curve_share_the_first_screen(
     open_page: Open, width: int, height: int, mission: int, below: int
 ) -> None:
-    tab = open_page("playground", width=width, viewport={"width": width, "height": height})
+    tab = open_page("playground", width=width, height=height)
     tab.select_option("#mission", index=mission)
     whole = ("#go", "#bitsUp", "#bitsDown", "#scene", "#said")
     for place, foot in (*((each, 0) for each in whole), ("#plot", below)):
