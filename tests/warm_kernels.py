@@ -91,6 +91,7 @@ def start(address: str, *words: str) -> None:
 
 def serve(address: str) -> None:
     """Fork a kernel for each starter, until the input ends."""
+    import gc
     import importlib
     import select
 
@@ -99,6 +100,7 @@ def serve(address: str) -> None:
     for name in IMPORTED:
         importlib.import_module(name)
     assert len(os.listdir("/proc/self/task")) == 1, "a fork has one thread"
+    gc.freeze()  # else each kernel's search for garbage would copy all of it
     kernels: list[int] = []
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(address)
@@ -123,6 +125,7 @@ def serve(address: str) -> None:
 
 def run(line: socket.socket) -> None:
     """Be the kernel of the starter at the other end of the line, and end when it ends."""
+    import atexit
     import threading
 
     _, files, _, _ = socket.recv_fds(line, 1, 3)
@@ -139,6 +142,8 @@ def run(line: socket.socket) -> None:
     from ipykernel.kernelapp import IPKernelApp
 
     IPKernelApp.launch_instance(argv=told["words"])
+    atexit._run_exitfuncs()
+    os._exit(0)  # to take all libraries apart would cost more than to start did
 
 
 if __name__ == "__main__":
