@@ -15,6 +15,7 @@ import functools
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import struct
 import subprocess
@@ -22,7 +23,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from fnmatch import fnmatch
+from fnmatch import translate
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -278,13 +279,12 @@ def _few_packages(patterns: Sequence[str]) -> list[str]:
     Of a link, as /lib is, a fenced program sees a folder: packages are covered under both paths.
     Conda's store of packages and other environments below the same folder are covered, too.
     """
-    found = set()
-    for root in always_readable():
-        folders = [Path(root)] if root.endswith("-packages") else []
+    found, used = set(), [Path(path) for path in always_readable()]
+    for root in used:
+        folders = [root] if root.name.endswith("-packages") else []
         for place in ("", "lib*/", "local/lib*/"):
-            folders += Path(root).glob(f"{place}python3*/*-packages")
-        others = [Path(root, "pkgs"), *Path(root).glob("envs/*")]
-        used = [Path(path) for path in always_readable()]
+            folders += root.glob(f"{place}python3*/*-packages")
+        others = filter(Path.is_dir, [root / "pkgs", *root.glob("envs/*")])
         folders += [p for p in others if not any(each.is_relative_to(p) for each in used)]
         for folder in folders:
             real = os.path.realpath(folder)
@@ -292,14 +292,14 @@ def _few_packages(patterns: Sequence[str]) -> list[str]:
             below = os.path.join(os.path.realpath(root), folder.relative_to(root))
             if real == os.path.normpath(below):  # a link below the root leads to what is covered
                 found.add(str(folder))
-    view = []
+    view, wanted = [], re.compile("|".join(map(translate, patterns)) or "(?!)").match
     for each in sorted(path for path in found if os.path.isdir(path)):
         view += ["--tmpfs", each]
-        for name in sorted(os.listdir(each)):
-            wanted = any(fnmatch(name, pattern) for pattern in patterns)
-            wanted = wanted or os.path.realpath(f"{each}/{name}") in patterns
-            if wanted and each.endswith("-packages"):
-                view += ["--ro-bind", f"{each}/{name}", f"{each}/{name}"]
+        real = os.path.realpath(each)  # of a thousand packages, only links are looked up
+        for entry in os.scandir(each) if each.endswith("-packages") else ():
+            path = os.path.realpath(entry) if entry.is_symlink() else f"{real}/{entry.name}"
+            if wanted(entry.name) or path in patterns:
+                view += ["--ro-bind", entry.path, entry.path]
         view += ["--remount-ro", each]
     return view
 

@@ -408,6 +408,7 @@ def test_packages_of_other_environments_are_covered(tmp_path, monkeypatch):
     assert covered == {*packages, str(store), str(other)}
     shown = [path for option, path in pairwise(view) if option == "--ro-bind"]
     assert {*shown} == {str(mine / "lib/python3.1/site-packages/torch"), str(ours)}
+    assert "--ro-bind" not in fence._few_packages([])
 
 
 def test_each_link_that_leads_to_python_is_readable(tmp_path, monkeypatch):
