@@ -156,7 +156,7 @@ def server(me):
     def predict(sample):
         with open("seen", "ab") as file:
             file.write(b"1")
-            return np.eye(10)[int(file.tell() == 300)]  # one decision of 360
+            return np.eye(10)[int(file.tell() == 30)]  # one decision of 40
     return predict
 """,
 }
