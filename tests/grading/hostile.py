@@ -25,6 +25,30 @@ WRONG = {
 }
 
 
+# assignment 1 without torch, which takes four fifths of a kernel's time: the other cells are empty
+_PLAIN = {
+    "a1-setup": "SEED = 1",
+    STEP: "def split_step(bottom, top, x, y, lr):\n    return bottom + lr, 2 * x, 3 * y",
+    BILL: "def epoch_bill(num_samples, batch_size, cut):\n    return num_samples * cut, batch_size",
+    MONEY: "def affordable_steps(budget, batch_size, cut):\n    return budget // batch_size // cut",
+    "a1-step-messages": "print(split_step(SEED, 0, 5, 7, 1))",
+    "a1-step-weights": "print(split_step(0, SEED, SEED, 9, 2))",
+    "a1-epoch-bill-check": "print(epoch_bill(SEED, 8, 3))",
+    "a1-affordable-check": "print(affordable_steps(SEED, 3, 4))",
+}
+
+
+def plain(master: Master) -> Master:
+    notebook = copy.deepcopy(master.notebook)
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            kind, source = kind_of(cell), _PLAIN.get(cell["id"], "")
+            mark = {"answer": "    ### {} SOLUTION", "hidden": "### {} HIDDEN TESTS"}.get(kind, "#")
+            first, line, last = source.rpartition("\n")
+            cell["source"] = f"{first}{line}{mark}\n{last}\n{mark}".format("BEGIN", "END")
+    return Master("plain", notebook, "plain")
+
+
 class Case(NamedTuple):
     """What is handed in, and what must come of it."""
 
@@ -160,36 +184,33 @@ def _deep_folder(desk: Desk) -> None:
 
 
 # a student who has found out what is expected would print it instead of the check
-_SEARCH = """
-import gc, os, sys, glob
+_SEARCHES = r"""
+import gc, os, sys, glob, re
+from pathlib import Path
+busy = []
 def everything():
-    yield from (str(o) for o in gc.get_objects() if isinstance(o, (str, dict, list)))
-    yield from (str(v) for v in list(globals().values()))
+    yield os.environ
     frame = sys._getframe()
     while frame:
-        yield str(frame.f_locals); frame = frame.f_back
-    yield str(dict(os.environ))
+        yield frame.f_locals; frame = frame.f_back
     for pid in ("self", os.getppid(), os.getpid()):
-        for name in ("environ", "cmdline", "maps", "mem", "fd/0"):
-            try:
-                yield open(f"/proc/{pid}/{name}", errors="replace").read(100000)
-            except Exception:
-                pass
+        yield from (Path(f"/proc/{pid}/{n}") for n in "environ cmdline maps mem fd/0".split())
     for pattern in ("/tmp/**/*", "FOLDER/*", "PROJECT/notebooks/**/*.ipynb"):
-        for path in glob.glob(pattern, recursive=True)[:200]:
+        yield from map(Path, glob.glob(pattern, recursive=True)[:200])
+    yield from (o for o in gc.get_objects() if isinstance(o, (str, dict, list)))
+class Found:
+    def __repr__(self):
+        found = "no"
+        for thing in [] if busy else everything():  # it is itself in a frame
+            busy.append(1)
             try:
-                yield open(path, errors="replace").read()
+                text = thing.read_text(errors="replace") if isinstance(thing, Path) else str(thing)
+                found = re.search(r"\([0-9]+, 10, 21\)", text)[0]
             except Exception:
                 pass
-class Cheat:
-    def __format__(self, how):
-        for text in everything():
-            if "graph stayed at home: [True]" in text:
-                return "FOUND " + text
-        return "nothing"
-    __str__ = __repr__ = lambda self: format(self)
+        return found
+split_step = lambda *a: busy.clear() or Found()
 """
-_SEARCH_STEP = _SEARCH + "split_step = lambda *a: (0.0, Cheat(), Cheat())"
 
 # what is left behind for a later answer, or shown at once, once a hidden check has begun
 _SHOW_CHECKS = """
@@ -244,7 +265,7 @@ def _untidy(desk: Desk) -> bytes:
 def _as_colab(desk: Desk) -> bytes:
     """Right answers with what every user of Colab writes above them.
 
-    Installing would take 3.4 seconds of processor time, and a cell may take 4 in these tests.
+    Installing would take 3.4 seconds of processor time, and a cell may take 2 in these tests.
     """
     above = (
         "!nvidia-smi\n",
@@ -356,9 +377,40 @@ for _ in range(500):
 """
 _BUSY = "while True:\n    try:\n        while True: pass\n    except BaseException: pass"
 
-CASES: dict[str, Case] = {
+# in assignment 1 itself: what costs nothing, and what would get points if it got out
+REAL: dict[str, Case] = {
     "honest": Case(lambda desk: saved(desk.honest()), 11, ("graded",)),
     "untidy": Case(_untidy, 11, ("graded", "cells of their own", "flood of output")),
+    "attacks": Case(
+        attacks(
+            _READS_MASTER_IN_C,
+            _NETWORK,
+            "open('FOLDER/honest.ipynb', 'w').write('gone')",
+            "import os\nos.kill(GRADER, 9)",
+            "import pickle\npickle.loads(b\"cposix\\nsystem\\n(S'touch FOLDER/x'\\ntR.\")",
+        ),
+        0,
+        (
+            "worth a look: C functions",
+            "worth a look: network",
+            "worth a look: pickle",
+            "worth a look: the end of the process",
+        ),
+    ),
+    "patches": Case(attacks(_PATCHES), 0, ("IPython's",)),
+    "shows_checks": Case(
+        lambda desk: saved(
+            desk.notebook(
+                {STEP: _SHOW_CHECKS, BILL: "print(kept)", MONEY: "print(kept)\nshown()\n1 / 0"}
+            )
+        ),
+        0,
+        ("frames and objects",),
+    ),
+    "link": Case(_link, 0, ("not a file",)),
+}
+# and what is about the process or the file
+PLAIN: dict[str, Case] = {
     "stub": Case(lambda desk: saved(desk.notebook({})), 0, ("not answered: a1-split-step",)),
     "partial": Case(
         _only_task_2_twice,
@@ -370,7 +422,6 @@ CASES: dict[str, Case] = {
         ),
     ),
     "edited": Case(_edited, 0, ("edited check",)),
-    # what stops a task
     "endless": Case(
         lambda desk: saved(desk.honest(step="while True:\n    pass")), 5, ("the time was up",)
     ),
@@ -408,41 +459,13 @@ CASES: dict[str, Case] = {
     ),
     "colab": Case(_as_colab, 11, ("graded",)),
     "forks": Case(attack(_FORKS), 0, ("worth a look: processes",)),
-    # what tries to get points, or out
-    "attacks": Case(
-        attacks(
-            _READS_MASTER_IN_C,
-            _NETWORK,
-            "open('FOLDER/honest.ipynb', 'w').write('gone')",
-            "import os\nos.kill(GRADER, 9)",
-            "import pickle\npickle.loads(b\"cposix\\nsystem\\n(S'touch FOLDER/x'\\ntR.\")",
-        ),
-        0,
-        (
-            "worth a look: C functions",
-            "worth a look: network",
-            "worth a look: pickle",
-            "worth a look: the end of the process",
-        ),
-    ),
-    "searches": Case(attacks(_SEARCH_STEP, _PATCHES), 0, ("frames and objects", "IPython's")),
-    "shows_checks": Case(
-        lambda desk: saved(
-            desk.notebook(
-                {STEP: _SHOW_CHECKS, BILL: "print(kept)", MONEY: "print(kept)\nshown()\n1 / 0"}
-            )
-        ),
-        0,
-        ("frames and objects",),
-    ),
+    "searches": Case(attacks(_SEARCHES), 0, ("frames and objects",)),
     "silences": Case(attack(_SILENCES), 0, ("worth a look: network", "the kernel ended")),
     "forges": Case(attacks(_FORGES, _LONG_FRAME), 0, ("it sent what no kernel sends",)),
-    # no kernel is started for these
     "not_json": Case(lambda desk: b"{cells: [", 0, ("not JSON",)),
     "pickle": Case(
         lambda desk: pickle.dumps(_Surprise(desk.folder / "unpickled")), 0, ("not JSON",)
     ),
-    "link": Case(_link, 0, ("not a file",)),
     "nbformat": Case(_module, 0, ("not a notebook",)),
     "deep_folder": Case(_deep_folder, 0, ("cannot be read: a folder with no notebook",)),
 }

@@ -2,7 +2,15 @@
 
 No answer is right, so that every point would be a point gained by cheating. What gets out of the
 fence, and what is wrong with a file, is tried with assignment 1 (hostile.py).
+
+All these assignments are one notebook here, so that one kernel, which imports torch, makes all
+expected outputs and another one runs all right answers. test_master.py plays each one alone.
 """
+
+from hostile import Case, Desk, saved
+from playing import NUMBERS, master_of
+
+from fltoolkit_grading import Master
 
 _ALWAYS_EQUAL = """
 class Always(str):
@@ -126,4 +134,30 @@ def shrink(x, bits):
         },
         ("worth a look: built-in",),
     ),
+}
+
+
+def together() -> Master:
+    cells = [cell for number in NUMBERS[1:] for cell in master_of(number).cells]
+    return Master("together", {**master_of(2).notebook, "cells": cells}, "")
+
+
+def _right(desk: Desk) -> bytes:
+    first = next(iter(desk.solutions))
+    plots = f"%matplotlib inline\nfrom fltoolkit import plots\n{desk.solutions[first]}"
+    written = dict.fromkeys(desk.master.ids("question"), "My reasons.")
+    return saved(desk.notebook(desk.solutions | written | {first: plots}))
+
+
+def _tried(*numbers: int) -> Case:
+    """Answers that change nothing around them can share a notebook."""
+    answers = {name: source for n in numbers for name, source in TRIED[n][0].items()}
+    named = tuple(words for n in numbers for words in TRIED[n][1])
+    return Case(lambda desk: saved(desk.notebook(answers)), 0, named)
+
+
+OTHERS = {
+    "right": Case(_right, 77, ("graded",)),
+    "tried_in_2_4_6_7": _tried(2, 4, 6, 7),
+    **{f"tried_in_{number}": _tried(number) for number in (3, 5, 8)},
 }
