@@ -32,6 +32,7 @@ import fltoolkit
 
 __all__ = ["HOME", "Bounds", "packages", "start"]
 
+psutil: Any = importlib.import_module("psutil") if importlib.util.find_spec("psutil") else None
 HOME = "/home/fenced"  # the disk in memory: the only place in which a fenced program can write
 NOBODY = 65534  # the user that a fenced program has inside, and outside if root starts it
 # files below /etc that Python, torch and matplotlib read; others may hold keys and passwords
@@ -115,8 +116,6 @@ class Fenced:
         ``waited`` is for how many seconds one of them wanted a processor that others had. Returns
         what it must not do, such as to exceed a bound, or an empty text. Call it twice per second.
         """
-        import psutil
-
         seconds, memory, excess = 0.0, 0, ""
         for process in self._processes():
             with suppress(psutil.Error, OSError), process.oneshot():
@@ -150,8 +149,6 @@ class Fenced:
 
     def stop(self) -> int:
         """End all its processes; returns the exit code, above 128 after a signal."""
-        import psutil
-
         found = self._processes()
         for process in found:  # among them the first one of its namespace, with which all end
             with suppress(psutil.Error):
@@ -162,8 +159,6 @@ class Fenced:
         return 128 - code if code < 0 else code
 
     def _processes(self) -> list[Any]:
-        import psutil
-
         with suppress(psutil.Error):
             own = psutil.Process(self.process.pid)
             return [own, *own.children(recursive=True)]
@@ -262,7 +257,7 @@ def start(
     variables |= environment or {}
     about: dict[str, Any] = {"env": variables, "start_new_session": True, "bufsize": 0}
     about |= {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    if importlib.util.find_spec("psutil") is None:
+    if psutil is None:
         raise ImportError('a fence needs psutil: pip install "fltoolkit[grading]"')
     if without_fence:
         return Fenced(subprocess.Popen(command, cwd=home, **about), bounds)

@@ -102,7 +102,7 @@ class Kernel:
             without_fence=self.folder.name if self.folder else "",
         )
         self.output, self.kept, self.error = list[str](), 0, ""
-        self.by_machine, self.kills = False, kills_for_memory()
+        self.by_machine, self.kills, self.looked = False, kills_for_memory(), 0.0
         began = time.monotonic()
         while not (self.ready or self.ended):
             self._read()
@@ -191,8 +191,6 @@ class Kernel:
                 self._read()
                 if self._over(self.cell, self.job["cell_seconds"]):
                     self._end(TIME_UP)
-
-    looked = 0.0
 
     def _read(self) -> None:
         """Take what the kernel has sent, waiting a little; raises Ended if it has ended."""
@@ -313,9 +311,9 @@ class Plugin:
         report, kernel = outcome.get_result(), item.parent.kernel
         if report.when == "setup" and report.failed:
             self.emit(event="failed", why=str(call.excinfo.value)[:500])
-            item.session.shouldstop = "there is no kernel"
+            item.session.shouldfail = "there is no kernel"
         elif report.when == "call" and kernel.ended:
-            item.session.shouldstop = "the kernel has ended"
+            item.session.shouldfail = "the kernel has ended"
         elif report.when == "call":
             self.emit(**self._event(item, report, call))
 
@@ -346,8 +344,10 @@ def run_job(job: dict[str, Any], folder: str, emit: Any) -> None:
     stub = Path(folder, "submission.graded")
     stub.touch()
     options = ["-q", "-s", "--nbval-lax", f"--nbval-cell-timeout={job['cell_seconds']}"]
-    options += ["-p", "nbval.plugin", "-p", "no:cacheprovider", "-c", os.devnull]
-    code = pytest.main([*options, "--rootdir", folder, str(stub)], plugins=[plugin])
+    options += ["-p", "nbval.plugin", "-p", "no:cacheprovider", "-p", "no:unraisableexception"]
+    # of the folder above, which may be everybody's, nothing is listed and no conftest.py is run
+    options += ["-c", os.devnull, "--noconftest", "--confcutdir", folder, "--rootdir", folder]
+    code = pytest.main([*options, str(stub)], plugins=[plugin])
     if code == pytest.ExitCode.INTERNAL_ERROR:
         emit(event="failed", why="pytest itself failed: does `python -m pytest --version` work?")
     kernel: Any = plugin.kernel

@@ -281,8 +281,9 @@ _UNTIDY = """
 sum = len = range = float = fingerprint = two_halves = 0
 torch.set_default_dtype(torch.float64)
 torch.set_grad_enabled(False)
-import builtins, os
+import builtins, gc, os
 builtins.sorted = None
+split_step = gc.isenabled() and split_step
 home = os.getcwd()
 for _ in range_(1800):
     os.mkdir('d'); os.chdir('d')

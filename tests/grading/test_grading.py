@@ -76,6 +76,7 @@ def batch(master, listener, tmp_path_factory):
     top.chmod(0o755)
     runs = tempfile.mkdtemp()  # short, since a socket's path must be
     os.chmod(runs, 0o711)
+    Path(runs, "conftest.py").write_text("open(__file__ + '.run', 'w')")  # by anybody, as in /tmp
     all_out, found, before, outs = tmp_path_factory.mktemp("grades"), {}, {}, {}
     before_that = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in the background of a script
     masters = ((master, REAL, 4), (plain(master), PLAIN, 2), (together(), OTHERS, 4))
@@ -134,7 +135,7 @@ def test_nobody_left_the_room_and_the_secret_is_for_the_owner_only(batch, listen
     for folder, before in batch.before.items():
         assert contents(folder) == before  # nothing was written, nothing unpickled
     assert listener.callers == []
-    assert batch.left == []
+    assert batch.left == ["conftest.py"]  # and it was not run
     for out in batch.outs.values():
         for path in (out / "seed.json", *(out / "results").iterdir()):
             assert path.stat().st_mode & 0o077 == 0
