@@ -12,7 +12,6 @@ import ast
 import importlib
 import inspect
 import re
-import textwrap
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -69,11 +68,16 @@ def modules_of(page: str) -> list[ModuleType]:
 
 
 @cache
+def tree_of(file: str | None) -> ast.Module:
+    """The syntax tree of a file, which many functions here look into; none changes it."""
+    return ast.parse(Path(file or "").read_text(encoding="utf-8"))
+
+
+@cache
 def origins(module: ModuleType) -> dict[str, str]:
     """The module from which each name was imported; names that are defined here are missing."""
-    file = Path(module.__file__ or "")
-    stub = file.with_suffix(".pyi")  # a door's names
-    tree = ast.parse((stub if stub.exists() else file).read_text(encoding="utf-8"))
+    stub = Path(module.__file__ or "").with_suffix(".pyi")  # a door's names
+    tree = tree_of(str(stub) if stub.exists() else module.__file__)
     return {
         alias.asname or alias.name: f"{module.__name__}." * node.level + (node.module or "")
         for node in ast.walk(tree)
@@ -85,7 +89,7 @@ def origins(module: ModuleType) -> dict[str, str]:
 def positions(module: ModuleType) -> dict[str, int]:
     """The line in which each name of a module is defined."""
     found: dict[str, int] = {}
-    for node in ast.parse(inspect.getsource(module)).body:
+    for node in tree_of(module.__file__).body:
         targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
         names = [target.id for target in targets if isinstance(target, ast.Name)]
         for name in [*names, getattr(node, "name", "")]:
@@ -188,12 +192,13 @@ def escaped(paragraph: list[str]) -> list[str]:
 def fields_of(value: type) -> list[str]:
     """The fields of a dataclass or NamedTuple with the comments behind them, as a list."""
     try:
-        source = textwrap.dedent(inspect.getsource(value))
+        file = inspect.getfile(value)
     except (OSError, TypeError):
         return []
     found = []
-    rows = source.splitlines()
-    for node in ast.parse(source).body[0].body:  # type: ignore[attr-defined]
+    rows = Path(file).read_text(encoding="utf-8").splitlines()
+    classes = [node for node in tree_of(file).body if isinstance(node, ast.ClassDef)]
+    for node in [each for one in classes if one.name == value.__name__ for each in one.body]:
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
         name, words = node.target.id, rows[node.end_lineno - 1][node.end_col_offset :]
@@ -249,7 +254,7 @@ def heading(words: str, sign: str) -> list[str]:
 
 def docstring_in(public: Public) -> list[str]:
     """The docstring of a function that a decorator made into something else."""
-    nodes = ast.parse(inspect.getsource(public.module)).body
+    nodes = tree_of(public.module.__file__).body
     found = [node for node in nodes if getattr(node, "name", "") == public.name]
     return (ast.get_docstring(found[0]) or "").splitlines() if found else []
 
