@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import shape_checks  # before the hook is used: it replaces what that puts around functions
 from jaxtyping import install_import_hook
 
 # the shapes in these modules' signatures are checked while tests run; users never pay for it
@@ -18,7 +19,7 @@ CHECKED = [
     *("split.asynchronous", "split.uploads", "split.variants"),
     *("federated.rounds", "federated.client", "federated.many_at_once"),
 ]
-install_import_hook([f"fltoolkit.{name}" for name in CHECKED], "shape_checks.checker")
+install_import_hook([f"fltoolkit.{name}" for name in CHECKED], f"{shape_checks.__name__}.checker")
 
 if find_spec("hypothesis"):  # Flower's environment does without
     from hypothesis import HealthCheck, settings
