@@ -8,7 +8,6 @@ from itertools import product
 import pandas as pd
 import pytest
 import torch
-import torchmetrics
 from core.split.networks import party, small_net, toy_data
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -17,6 +16,13 @@ from fltoolkit import Party, evaluate
 from fltoolkit.metrics import ACCURACY, Metric
 from fltoolkit.testing import normal
 from fltoolkit_research.metrics import MEAN_SQUARED_ERROR, PERPLEXITY
+
+
+def f1_score(*arguments, **settings):
+    """Of torchmetrics, which takes a second and a half to import: not while tests are collected."""
+    import torchmetrics
+
+    return torchmetrics.F1Score(*arguments, **settings)
 
 
 def whole(loss_fn):
@@ -99,7 +105,7 @@ def test_what_the_loss_ignores_no_metric_counts(make, ignored):
     outputs = nn.functional.one_hot(y, 4).float()
     outputs[:60] = torch.eye(4)[(y[:60] + 1) % 4]  # wrong, where it does not count
     y[:60] = ignored
-    f1 = Metric("f1", None, of_all=torchmetrics.F1Score("multiclass", num_classes=4))
+    f1 = Metric("f1", None, of_all=f1_score("multiclass", num_classes=4))
     for metric, batch_size in product((ACCURACY, f1), (7, 100)):
         loss_fn = make(ignore_index=ignored)
         found = evaluate(whole(loss_fn), outputs, y, metric=metric, batch_size=batch_size)
@@ -139,10 +145,10 @@ def test_a_sum_of_losses_is_divided_by_the_targets_once():
 
 
 def test_a_metric_of_many_classes_is_refused_for_one_logit():
-    f1 = Metric("f1", None, of_all=torchmetrics.F1Score("multiclass", num_classes=2))
+    f1 = Metric("f1", None, of_all=f1_score("multiclass", num_classes=2))
     with pytest.raises(ValueError, match="needs a binary metric"):
         evaluate(whole(nn.BCEWithLogitsLoss()), LOGITS, ONES, metric=f1)
-    f1 = Metric("f1", None, of_all=torchmetrics.F1Score("binary"))
+    f1 = Metric("f1", None, of_all=f1_score("binary"))
     assert evaluate(whole(nn.BCEWithLogitsLoss()), ONES - 0.5, ONES, metric=f1)["f1"] == 1.0
 
 
