@@ -23,7 +23,7 @@ from typing import Any
 from fltoolkit_course.cli import copy_notebooks, shipped
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "browser"))
-from labserver import _READY, ARTIFACTS, Notebook, browser, lab, open_notebook, page
+from labserver import _READY, ARTIFACTS, Notebook, lab, open_notebook, page
 
 PASSES = ("plain", "nonsense", "guessed", "backwards", "interrupted")
 MOST_PICTURES = 12  # of one pass and look: of the cells with the tallest outputs
@@ -164,12 +164,12 @@ def sweep(notebook: Notebook, kind: str, name: str) -> Iterator[str]:
             yield f"{wide} outputs are wider than the page"
 
 
-def one(context: Any, server: Any, folder: Path, file: str, kind: str) -> list[str]:
+def one(server: Any, folder: Path, file: str, kind: str) -> list[str]:
     """A pass over a file, with errors of scripts and of the sweep itself among what went wrong."""
     copy_notebooks(folder / kind)
     name = f"{file.removesuffix('.ipynb')}_{kind}"
     try:
-        with page(context) as tab:
+        with page() as tab:
             return list(sweep(open_notebook(tab, server, f"{kind}/{file}"), kind, name))
     except Exception as error:  # a pass that fails is a line of the list
         return [f"{type(error).__name__}: {str(error)[:300]}"]
@@ -184,7 +184,7 @@ def main() -> None:
     args = parser.parse_args()
     (ARTIFACTS / "sweep").mkdir(parents=True, exist_ok=True)
     lines = ["# What went wrong"]
-    with tempfile.TemporaryDirectory() as place, browser() as started:
+    with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         files = sorted(file.name for file in shipped().glob("*.ipynb"))
         chosen = [f for f in files if not args.numbers or f.split("_")[0] in args.numbers]
@@ -192,11 +192,10 @@ def main() -> None:
             for _ in range(args.load):
                 busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
                 beside.callback(busy.kill)
-            context = started.new_context()
             for file in chosen:
                 for kind in args.passes:
                     began = time.monotonic()
-                    found = one(context, server, folder, file, kind)
+                    found = one(server, folder, file, kind)
                     lines += [f"\n{file}, {kind}: {time.monotonic() - began:.0f} s"]
                     lines += [f"- {each}" for each in found] or ["- nothing"]
                     print("\n".join(lines[-1 - len(found or [0]) :]), flush=True)

@@ -22,7 +22,7 @@ def server(folder: Path) -> Iterator[labserver.Server]:
 
 @pytest.fixture(scope="module")
 def context() -> Iterator[Any]:
-    """What a module's pages share: the scripts that Chromium has loaded."""
+    """What a module's tests share: JupyterLab, loaded once."""
     with labserver.browser() as started:
         yield started.new_context()
 

@@ -109,7 +109,7 @@ def _started(
 
 @contextlib.contextmanager
 def browser() -> Iterator[Any]:
-    """Headless Chromium; pages of one context load JupyterLab's scripts once."""
+    """Headless Chromium."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -132,22 +132,19 @@ _OF_THE_LAB = ("Failed to execute 'removeChild' on 'Node'", "Canceled future for
 
 @contextlib.contextmanager
 def page(context: Any = None, width: int = 1280, height: int = 1000) -> Iterator[Any]:
-    """A fresh page of a context or of a browser of its own; errors of its scripts fail the test."""
+    """The page of a context or of a browser of its own; errors of its scripts fail the test."""
     if context is None:
         with browser() as started, page(started.new_context(), width, height) as tab:
             yield tab
         return
-    tab = context.new_page()
+    tab = context.pages[0] if context.pages else context.new_page()
     tab.set_default_timeout(600_000)  # to end a hang: others may keep this machine busy
     tab.set_viewport_size({"width": width, "height": height})
     errors: list[str] = []
     tab.on("pageerror", lambda error: errors.append(str(error)))
-    try:
-        yield tab
-        found = [error for error in errors if not any(words in error for words in _OF_THE_LAB)]
-        assert not found, found
-    finally:
-        tab.close()
+    yield tab
+    found = [error for error in errors if not any(words in error for words in _OF_THE_LAB)]
+    assert not found, found
 
 
 class Notebook(NamedTuple):
@@ -313,13 +310,17 @@ def write_notebook(path: Path, *sources: str) -> None:
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), path)
 
 
-def open_notebook(page: Any, server: Server, path: str, seconds: float = 600) -> Notebook:
+def open_notebook(page: Any, server: Server, path: str, anew: bool = False) -> Notebook:
     """Open ``path`` (relative to the server's folder) and wait until its kernel answers.
 
-    Whatever is run before that would silently do nothing.
+    Whatever is run before that would silently do nothing. A page that has JupyterLab keeps it, and
+    closes what it shows, unless it is to be loaded ``anew``: that takes five seconds of computing.
     """
-    page.goto(f"{server.url}/doc/tree/{path}?token={server.token}", timeout=1000 * seconds)
-    page.wait_for_function("() => !!window.jupyterapp", timeout=1000 * seconds)
+    if anew or not page.evaluate("() => !!window.jupyterapp"):
+        page.goto(f"{server.url}/doc/tree/{path}?token={server.token}")
+        page.wait_for_function("() => !!window.jupyterapp")
+    else:
+        page.evaluate(_INSTEAD, path)
     page.evaluate(_READY)
     return Notebook(page)
 
@@ -354,6 +355,10 @@ _HOW_FAR = """() => {
 _WORDS = """() => [...jupyterapp.shell.currentWidget.context.model.cells].flatMap(cell =>
   Array.from({length: cell.outputs?.length ?? 0},
              (_, k) => cell.outputs.get(k).data?.['text/plain'] ?? '')).join('\\n')"""
+
+_INSTEAD = """async path => {
+  for (const shown of [...jupyterapp.shell.widgets('main')]) shown.dispose();
+  await jupyterapp.commands.execute('docmanager:open', {path}); }"""
 
 END_KERNEL = """async () => {
   await window.jupyterapp?.shell.currentWidget?.sessionContext?.shutdown?.(); }"""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from labserver import Notebook, Server, open_notebook, saved_outputs, wait_for, write_notebook
 
@@ -103,9 +104,7 @@ def test_sliders_change_the_answer_and_the_picture_also_in_a_page_loaded_anew(
     notebook.screenshot("panel_after")
 
     notebook.save()
-    again = open_notebook(
-        page, server, "probe.ipynb"
-    )  # the page is loaded anew, its kernel goes on
+    again = open_notebook(page, server, "probe.ipynb", anew=True)  # its kernel goes on
     area = again.show(2)
     bits = page.get_by_role("slider").first
     for key, now in (("ArrowRight", "7"), ("Home", "1")):  # the picture follows them
@@ -118,6 +117,124 @@ def test_sliders_change_the_answer_and_the_picture_also_in_a_page_loaded_anew(
     shown = area.locator("img, svg[role=img]").filter(visible=True)
     assert shown.count() == 1, "the picture of before is hidden"
     again.screenshot("panel_loaded_anew")
+
+
+LAB = """
+import torch
+from fltoolkit_course.labs import ThresholdLab
+torch.set_num_threads(1)
+lab = ThresholdLab(num_epochs=30_000, threshold=0.3)
+lab
+"""
+
+
+@pytest.fixture
+def lab(folder: Path, server: Server, page: Any) -> Notebook:
+    write_notebook(folder / "lab.ipynb", LAB)
+    return open_notebook(page, server, "lab.ipynb")
+
+
+def picture(lab: Notebook) -> dict[str, Any]:
+    """What the lab's plain display holds now."""
+    return lab.outputs(0)[-1]["data"]
+
+
+def test_steering_a_running_training(lab: Notebook, page: Any, folder: Path) -> None:
+    lab.run_cell(0)
+    area = lab.show(0)
+    area.locator("img").wait_for()
+    lab.screenshot("threshold_lab_ready")
+
+    def button(name: str) -> Any:
+        return area.get_by_role("button", name=name)
+
+    button("Start").click()
+    wait_for(page, lambda: "text/html" in picture(lab))
+    wait_for(page, lambda: "state C" in picture(lab)["text/plain"])
+    lab.screenshot("threshold_lab_running")
+
+    # other cells run meanwhile, and what they ask for acts
+    assert lab.ask("print(lab.current.status)") == "running"
+    slider = area.get_by_role("slider").first
+    slider.focus()
+    for _ in range(3):  # 0.3, 0.2, 0.15, 0.1
+        page.keyboard.press("ArrowLeft")
+    wait_for(page, lambda: lab.ask("print(lab.current.now()['threshold'])") == "0.1")
+    area.get_by_text("threshold 0.1,").first.wait_for()
+    before = int(lab.ask("print(lab.current.history[-1]['nbytes'])"))
+    slider.focus()
+    page.keyboard.press("Home")  # a threshold of 0: state A for ever
+    wait_for(page, lambda: "state A" in picture(lab)["text/plain"])
+    wait_for(page, lambda: "threshold 0<" in picture(lab).get("text/html", ""))
+    wait_for(
+        page, lambda: int(lab.ask("print(lab.current.history[-1]['nbytes'])")) > before + 10**6
+    )
+    lab.screenshot("threshold_lab_moved")
+
+    button("Pause").click()
+    wait_for(page, lambda: lab.ask("print(lab.current.status)") == "paused")
+    wait_for(page, lambda: "image/png" in picture(lab))
+    paused = int(lab.ask("print(len(lab.current.history))"))
+    button("Step").click()
+    wait_for(page, lambda: lab.ask("print(len(lab.current.history))") == str(paused + 1))
+    button("Resume").click()
+    wait_for(page, lambda: lab.ask("print(lab.current.status)") == "running")
+    button("Stop").click()
+    wait_for(page, lambda: "run 1 stopped" in picture(lab)["text/plain"])
+    assert set(picture(lab)) == {"image/png", "text/plain"}
+    lab.screenshot("threshold_lab_stopped")
+
+    # the next run starts from the settings as they stand, the first stays as a ghost
+    area.get_by_label("cut layer").select_option("2")
+    button("Start").click()
+    wait_for(page, lambda: "run 2" in picture(lab)["text/plain"])
+    wait_for(page, lambda: re.search(r"9[6-9]\.\d %", picture(lab)["text/plain"]))
+    button("Script").click()
+    area.get_by_text("class ThresholdTraining").wait_for()
+    assert "cut=2," in lab.ask("print(lab.script())")
+    button("Script").click()
+    button("Stop").click()
+    wait_for(page, lambda: "run 2 stopped" in picture(lab)["text/plain"])
+    wait_for(page, lambda: "image/png" in picture(lab))
+    lab.screenshot("threshold_lab_two_runs")
+
+    lab.save()
+    wait_for(page, lambda: "image/png" in saved_outputs(folder / "lab.ipynb")[-1])
+    saved = nbformat.read(folder / "lab.ipynb", 4)
+    assert "widgets" not in saved.metadata
+
+
+def test_without_its_kernel_a_lab_says_how_to_get_the_controls(
+    lab: Notebook, server: Server, page: Any
+) -> None:
+    lab.run_cell(0)
+    area = lab.show(0)
+    button = area.get_by_role("button", name="Start")
+    sentence = area.get_by_text("Run this cell to get the controls")
+    button.click()
+    area.locator("svg[role=img]").wait_for()
+    assert sentence.count() == 1
+    assert sentence.is_hidden()
+    lab.save()
+    page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+    for width in (1280, 900):
+        page.set_viewport_size({"width": width, "height": 800})
+        sentence.wait_for(state="visible")
+        assert button.is_hidden()
+        lab.screenshot(f"threshold_lab_without_kernel_{width}")
+
+    # saved while it ran, and not run again
+    again = open_notebook(page, server, "lab.ipynb", anew=True)
+    area = again.show(0)
+    for width in (900, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        area.get_by_text("Run this cell to get the controls").wait_for(state="visible")
+        page.wait_for_timeout(500)
+        assert area.get_by_text("model not found").is_hidden()
+        again.screenshot(f"threshold_lab_saved_{width}")
+    again.run_cell(0)
+    area.get_by_role("button", name="Start").wait_for(state="visible")
+    assert area.get_by_text("Run this cell to get the controls").is_hidden()
 
 
 COURSE = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
@@ -137,7 +254,7 @@ def controls(name: str) -> list[str]:
 
 def course() -> Iterator[Any]:
     """All notebooks; with each change one for each kind of control, and all of them each night."""
-    seen = {"ThresholdLab("}  # in test_threshold_lab.py
+    seen = {"ThresholdLab("}  # above
     for name in COURSE:
         if kinds := {line.split()[-1] for line in controls(name)} - seen:
             yield pytest.param(name, name == STARTS_AT_ONCE)
