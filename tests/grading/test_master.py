@@ -14,6 +14,7 @@ import sys
 import zipfile
 
 import pytest
+import warm_kernels
 from playing import FOLDER, NUMBERS, PATHS, lost, master_of, outputs, play, solutions
 from wrong_answers import IN_ANOTHER_TYPE, WRONG
 
@@ -163,7 +164,14 @@ def test_a_later_answer_does_not_change_what_an_earlier_check_sees():
     assert lost(master, answers, 5) == set()
 
 
-def test_a_helper_in_a_cell_of_their_own_costs_no_points(tmp_path):
+@pytest.fixture
+def warm(monkeypatch):
+    """Kernels of `check_notebook` begin with torch imported, as those of notebooks do."""
+    monkeypatch.setenv("JUPYTER_PATH", warm_kernels.folder())
+
+
+@pytest.mark.slow
+def test_a_helper_in_a_cell_of_their_own_costs_no_points(tmp_path, warm):
     """Wherever the cell stands; what it calls is not run, and it defines no answer."""
     master = master_of(1)
     answers = solutions(master)
@@ -411,6 +419,7 @@ def test_the_line_that_installs_the_package_is_no_reason_to_look():
 
 def test_command_line(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(FOLDER.parents[1])
+    monkeypatch.setattr(grading, "faults", lambda *_, **__: [])
     out = tmp_path / "student.ipynb"
     assert cli.main(["release", "4", "--out", str(out)]) == 0
     assert "12 points" in capsys.readouterr().out
@@ -506,7 +515,7 @@ def test_a_check_that_changed_after_the_release_accuses_nobody():
 
 
 @pytest.mark.slow
-def test_check_tells_a_student_what_is_missing(tmp_path, capfd):
+def test_check_tells_a_student_what_is_missing(tmp_path, capfd, warm):
     nbformat = pytest.importorskip("nbformat")
     master = master_of(5)
     notebook = release(master)
