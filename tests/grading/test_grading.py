@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,22 +41,10 @@ def master():
 
 
 @pytest.fixture(scope="session")
-def listener() -> Iterator[SimpleNamespace]:
-    """A server on this machine, and who has called it."""
-    server, callers = socket.create_server(("127.0.0.1", 0)), []
-
-    def answer() -> None:
-        while True:
-            try:
-                connection, _ = server.accept()
-            except OSError:
-                return
-            callers.append("called")
-            connection.close()
-
-    threading.Thread(target=answer, daemon=True).start()
-    yield SimpleNamespace(port=server.getsockname()[1], callers=callers)
-    server.close()
+def listener() -> Iterator[socket.socket]:
+    """A server on this machine, which can be read from once somebody has called."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
 
 
 def contents(folder: Path) -> dict[str, tuple[object, ...]]:
@@ -83,7 +70,7 @@ def batch(master, listener, tmp_path_factory):
     for each, cases, seconds in masters:
         folder, out = top / each.name, all_out / each.name
         folder.mkdir()
-        desk = Desk(each, folder, listener.port)
+        desk = Desk(each, folder, listener.getsockname()[1])
         for name, case in cases.items():
             content = case.make(desk)
             if content is not None:
@@ -134,7 +121,7 @@ def test_everybody_is_in_the_gradebook(batch):
 def test_nobody_left_the_room_and_the_secret_is_for_the_owner_only(batch, listener):
     for folder, before in batch.before.items():
         assert contents(folder) == before  # nothing was written, nothing unpickled
-    assert listener.callers == []
+    assert not select.select([listener], [], [], 0)[0]
     assert batch.left == ["conftest.py"]  # and it was not run
     for out in batch.outs.values():
         for path in (out / "seed.json", *(out / "results").iterdir()):
