@@ -2,11 +2,13 @@
 
 import json
 from argparse import Namespace
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from experiments import runs
 from experiments.runs import STORED, Page, fill, put_between, read, sweep
+from fltoolkit_research import sweeps
 
 
 class Setting:
@@ -72,12 +74,14 @@ def test_a_page_gets_new_tables_and_one_without_marks_is_refused(tmp_path, monke
 
 
 @pytest.mark.slow
-def test_workers_find_what_one_process_finds(tmp_path):
+def test_workers_find_what_one_process_finds(tmp_path, monkeypatch):
+    """Threads get the jobs as processes do, by pickle; tests of `sweeps` begin processes."""
     from experiments.fedavg_results.run import run as train
     from experiments.fedavg_results.settings import Setting, Task
 
     jobs = [(Task("digits", clients=20, rounds=1), Setting("part", "f"), seed) for seed in (0, 1)]
     sweep(train, jobs, tmp_path / "one")
+    monkeypatch.setattr(sweeps, "_processes", ThreadPoolExecutor)
     sweep(train, jobs, tmp_path / "two", workers=2)
     one, two = read(tmp_path / "one"), read(tmp_path / "two")
     assert {k: r["curve"] for k, r in one.items()} == {k: r["curve"] for k, r in two.items()}

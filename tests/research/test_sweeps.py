@@ -1,11 +1,12 @@
 import importlib
+import multiprocessing
 import os
 import pickle
 import shutil
 import signal
 import subprocess
 import sys
-import textwrap
+import threading
 import time
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -76,23 +77,17 @@ def test_ctrl_c_leaves_what_is_finished(store, monkeypatch):
 
 
 BUSY = """
-import multiprocessing, os, pathlib, sys, time
+import os, time
 from fltoolkit_research.sweeps import _processes
 
-def busy(folder):
-    (folder / str(os.getpid())).touch()
+def busy():
+    print(os.getpid(), flush=True)
     while True:
         pass
 
 if __name__ == "__main__":
-    begun = pathlib.Path(sys.argv[1])
-    with _processes(2) as pool:
-        for _ in range(2):
-            pool.submit(busy, begun)
-        children = multiprocessing.active_children
-        while len([*begun.iterdir()]) < 2:
-            time.sleep(0.01)
-        print(*(child.pid for child in children()), flush=True)
+    with _processes(1) as pool:
+        pool.submit(busy)
         time.sleep(60)
 """
 
@@ -100,23 +95,19 @@ if __name__ == "__main__":
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_a_killed_sweep_leaves_no_worker_behind(tmp_path):
-    file, begun = tmp_path / "busy.py", tmp_path / "begun"
-    file.write_text(BUSY)
-    begun.mkdir()
-    command = [sys.executable, file, begun]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
-        workers = [Path(f"/proc/{pid}/cmdline") for pid in parent.stdout.readline().split()]
-        busy_now = all(map(alive, workers))
+    (file := tmp_path / "busy.py").write_text(BUSY)
+    with subprocess.Popen([sys.executable, file], stdout=subprocess.PIPE, text=True) as parent:
+        worker = Path(f"/proc/{int(parent.stdout.readline())}/cmdline")
+        busy_now = alive(worker)
         parent.kill()  # before any assertion: leaving this block waits for the parent
-        until = time.monotonic() + 120  # their calls would take longer
-    assert len(workers) == 2
+        until = time.monotonic() + 120  # its call would take longer
     assert busy_now
     try:
-        while any(map(alive, workers)) and time.monotonic() < until:
+        while alive(worker) and time.monotonic() < until:
             time.sleep(0.01)
-        assert not any(map(alive, workers))
+        assert not alive(worker)
     finally:
-        for worker in filter(alive, workers):
+        if alive(worker):
             os.kill(int(worker.parent.name), signal.SIGKILL)
 
 
@@ -129,16 +120,35 @@ def alive(cmdline):
 
 
 @pytest.mark.slow
-def test_worker_processes_give_the_same_and_import_ones_own_modules(store, monkeypatch):
+def test_worker_processes_give_the_same_and_import_ones_own_modules_until_ctrl_c(
+    store, monkeypatch
+):
+    """One pool for all of it: each worker imports torch. Windows has no SIGINT for one process."""
     folder = store.path.parent
     monkeypatch.syspath_prepend(folder)
     shutil.copy(own_codec.__file__, folder / "own_stage.py")
-    codec = Pipeline(importlib.import_module("own_stage").Nothing())
+    mine = importlib.import_module("own_stage")
+    codec = Pipeline(mine.Nothing())
     plans = [PLANS[0], Experiment("split", codecs={"gradients": codec}, **TINY)]
-    found = quiet(plans, store, workers=2)
     here = quiet(plans, Store(folder / "other.jsonl"))
-    assert [r.history for r in found] == [r.history for r in here]
-    assert [r.error for r in found] == ["", ""]
+
+    def interrupt():
+        while len(store) < 2:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    if os.name == "nt":
+        quiet(plans, store, workers=2)
+    else:  # in the background of a shell the signal is ignored
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        threading.Thread(target=interrupt).start()
+        with pytest.raises(KeyboardInterrupt):
+            quiet([*plans, replace(PLANS[0], rounds=10**6)], store, workers=2)
+        signal.signal(signal.SIGINT, before)
+        assert not multiprocessing.active_children()
+    found = {r.experiment: r for r in Store(store.path, [mine]).results()}
+    assert [found[e].history for e in plans] == [r.history for r in here]
+    assert [found[e].error for e in plans] == ["", ""]
 
 
 def test_a_worker_that_lacks_a_module_is_no_failure_of_the_experiment(store, monkeypatch):
@@ -187,38 +197,6 @@ def test_workers_that_cannot_start_are_no_failure_of_the_experiments(store, monk
     with pytest.raises(RuntimeError, match="below `if __name__"):
         quiet(PLANS, store, workers=2)
     assert len(store) == 0
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
-def test_a_real_ctrl_c_with_workers_ends_them(tmp_path):
-    script = """
-        import multiprocessing, sys, threading, os, signal, time
-        from fltoolkit_research import Experiment, Store, sweep
-
-        if __name__ == "__main__":
-            # in the background of a shell it is ignored, and a child inherits that
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            store = Store(sys.argv[1])
-            plans = [Experiment("split", rounds=r, num_samples=64) for r in (1, 10**6)]
-
-            def interrupt():
-                while len(store) < 1:
-                    time.sleep(0.05)
-                os.kill(os.getpid(), signal.SIGINT)
-
-            threading.Thread(target=interrupt).start()
-            try:
-                sweep(plans, store=store, workers=2, progress=False)
-            except KeyboardInterrupt:
-                print(len(store), len(multiprocessing.active_children()))
-    """
-    file = tmp_path / "script.py"
-    file.write_text(textwrap.dedent(script))
-    done = subprocess.run(
-        [sys.executable, file, tmp_path / "r.jsonl"], capture_output=True, text=True, timeout=600
-    )
-    assert done.stdout.split() == ["1", "0"], done.stderr
 
 
 def test_equal_settings_under_two_names_are_an_error(store):
