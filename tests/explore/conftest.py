@@ -1,5 +1,6 @@
 """Pages and scripts of docs/explore in Chromium, from disk and with the network off."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,8 @@ def context() -> Iterator[Any]:
 def call(context: Any, tmp_path_factory: Any) -> Call:
     """``call(code, value)`` runs ``(explore, value) => ...`` behind the scripts of a page.
 
-    Values travel as JSON, in which every number of float32 keeps its bits.
+    Values travel as JSON, in which every number of float32 keeps its bits, and as one text:
+    Playwright would look at each number.
     """
     page = tmp_path_factory.mktemp("scripts") / "page.html"
     tags = "".join(f'<script src="{(EXPLORE / name).as_uri()}"></script>' for name in SCRIPTS)
@@ -44,7 +46,8 @@ def call(context: Any, tmp_path_factory: Any) -> Call:
     tab.on("pageerror", lambda error: trouble.append(str(error)))
     tab.goto(page.as_uri())
     assert not trouble, trouble
-    return lambda code, value: tab.evaluate(f"(value) => ({code})(explore, value)", value)
+    run = "text => JSON.stringify(({})(explore, JSON.parse(text)))"
+    return lambda code, value: json.loads(tab.evaluate(run.replace("{}", code), json.dumps(value)))
 
 
 def slide(tab: Any, control: str, place: int) -> None:
