@@ -25,7 +25,7 @@ WRONG = {
 }
 
 
-# assignment 1 without torch, which takes four fifths of a kernel's time: the other cells are empty
+# assignment 1 without torch, whose import takes most of a kernel's time; the other cells are empty
 _PLAIN = {
     "a1-setup": "SEED = 1",
     STEP: "def split_step(bottom, top, x, y, lr):\n    return bottom + lr, 2 * x, 3 * y",
@@ -391,12 +391,7 @@ REAL: dict[str, Case] = {
             "import pickle\npickle.loads(b\"cposix\\nsystem\\n(S'touch FOLDER/x'\\ntR.\")",
         ),
         0,
-        (
-            "worth a look: C functions",
-            "worth a look: network",
-            "worth a look: pickle",
-            "worth a look: the end of the process",
-        ),
+        tuple(f"look: {what}" for what in ("C functions", "network", "pickle", "the end of the")),
     ),
     "patches": Case(attacks(_PATCHES), 0, ("IPython's",)),
     "shows_checks": Case(
@@ -416,11 +411,7 @@ PLAIN: dict[str, Case] = {
     "partial": Case(
         _only_task_2_twice,
         3,
-        (
-            "missing cell: a1-split-step",
-            "missing cell: a1-step-weights",
-            "duplicate id: a1-epoch-bill",
-        ),
+        ("missing cell: a1-split-step; missing", "cell: a1-step-weights", "id: a1-epoch-bill"),
     ),
     "edited": Case(_edited, 0, ("edited check",)),
     "endless": Case(
