@@ -6,6 +6,7 @@ Here: the distributed discrete Gaussian mechanism, and a clip that adapts.
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -39,10 +40,15 @@ def discrete_gaussian(sigma: float, count: int, random: np.random.Generator) -> 
     >>> round(float(numbers.std()), 1), numbers.dtype
     (3.0, dtype('int64'))
     """
+    levels, table = _distribution(sigma)
+    return levels[np.searchsorted(table, random.random(count) * table[-1], side="right")]
+
+
+@lru_cache(maxsize=1)  # all clients of a round have one sigma
+def _distribution(sigma: float) -> tuple[Integers, NDArray[np.float64]]:
     half = math.ceil(12 * sigma)
     levels = np.arange(-half, half + 1)
-    table = np.cumsum(np.exp(-(levels**2) / (2 * sigma**2)))
-    return levels[np.searchsorted(table, random.random(count) * table[-1], side="right")]
+    return levels, np.cumsum(np.exp(-(levels**2) / (2 * sigma**2)))
 
 
 @dataclass
