@@ -130,7 +130,7 @@ def _by_task(results: Iterable[research.Result]) -> Parts:
 def null_runs(data: str) -> dict[str, dict[int, dict[str, float]]]:
     """Accuracy and bytes of the IID null rows by name and seed, for tables on the same network."""
     found: dict[str, dict[int, dict[str, float]]] = {}
-    parts = _by_task(read_kept())
+    parts = _by_task(r for r in read_kept() if is_null(r))
     for r in _null_rows((data, "IID"), parts) if (data, "IID") in parts else []:
         last = {key: r.history[-1][key] for key in ("accuracy", "nbytes")}
         found.setdefault(r.experiment.name, {})[r.experiment.seed] = last

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from statistics import mean
+from typing import Any
 
 import fltoolkit_research as research
 from experiments import runs as bench
@@ -85,15 +86,15 @@ class Row:
 @cache  # reading the texts of thousands of settings takes seconds
 def _at(row: Row, seed: int) -> Experiment:
     source = settings.TASKS[settings.task_of(row.experiment)].source(seed)
-    found = replace(with_rate(row.experiment, row.factor), seed=seed, data=source)
+    found = with_rate(row.experiment, row.factor, seed=seed, data=source)
     return without_entropy(trial(found) if row.choosing else found)
 
 
-def with_rate(e: Experiment, factor: float) -> Experiment:
-    """The experiment with so many times its learning rate."""
+def with_rate(e: Experiment, factor: float, **more: Any) -> Experiment:
+    """The experiment with so many times its learning rate, and with other settings."""
     if e.optimizer:
-        return replace(e, optimizer=f"AdamW(lr={rate_of(e) * factor:g})")
-    return replace(e, lr=round(e.lr * factor, 6))
+        return replace(e, optimizer=f"AdamW(lr={rate_of(e) * factor:g})", **more)
+    return replace(e, lr=round(e.lr * factor, 6), **more)
 
 
 def rate_of(e: Experiment) -> float:
@@ -183,14 +184,11 @@ def results(
     data: str, stored: Mapping[str, bench.Result], seeds: Iterable[int] = SEEDS
 ) -> Iterator[tuple[Row, int]]:
     """The runs of the tables, with their seeds: each method at the rate that was chosen for it."""
-    factors, plan = chosen(data, stored), PLANS[data]
-    for seed in seeds:
-        for name, mine in methods(data).items():
-            if name in factors:
-                yield from ((Row(e, factors[name], choosing=False), seed) for e in mine)
-        for e in settings.experiments(data, [0], plan.parts):
-            if e.protocol.name == "nothing":
-                yield Row(e, 1, choosing=False), seed
+    factors, mine = chosen(data, stored), methods(data)
+    rows = [Row(e, rate, choosing=False) for name, rate in factors.items() for e in mine[name]]
+    every = settings.experiments(data, [0], PLANS[data].parts)
+    rows += [Row(e, 1, choosing=False) for e in every if e.protocol.name == "nothing"]
+    yield from ((row, seed) for seed in seeds for row in rows)
 
 
 def run(_task: None, row: Row, seed: int) -> bench.Result:
