@@ -25,7 +25,8 @@ def test_a_small_run_of_each_method(method):
     assert 1 < result["nats"] < 6
     assert (result["uplink"] > 0) == (method != "noloco"), "partners send weights, kind model"
     assert run(SMALL, setting, 0)["nats"] == result["nats"]
-    assert run(SMALL, setting, 1)["nats"] != result["nats"]
+    if method in ("ddp", "noloco"):  # the same draws for all, and partners
+        assert run(SMALL, setting, 1)["nats"] != result["nats"]
 
 
 @pytest.mark.later

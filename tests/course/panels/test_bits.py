@@ -59,9 +59,9 @@ def test_it_moves_by_itself_and_rests_as_a_picture(shown: list[dict[str, Any]]) 
 @pytest.mark.usefixtures("once")
 def test_the_slider_trains_and_remembers(shown: list[dict[str, Any]]) -> None:
     panel = Playground()
-    panel.slider.value = 8
+    panel.slider.value = 4
     wait(panel)
-    assert panel.runs[8].over
+    assert panel.runs[4].over
     assert panel.runs[32].status == "ready"
     said = panel.sentence
     panel.slider.value = 1
@@ -70,7 +70,7 @@ def test_the_slider_trains_and_remembers(shown: list[dict[str, Any]]) -> None:
     assert panel.runs[2].over
     assert panel.runs[1].wait(600), "it was left, and may be in its last record"
     assert panel.runs[1].status in ("paused", "finished")
-    panel.slider.value = 8  # nothing is computed again
+    panel.slider.value = 4  # nothing is computed again
     assert panel.sentence == said
     panel._picture.timer.cancel()
 
