@@ -1,6 +1,7 @@
 """Pages and scripts of docs/explore in Chromium, from disk and with the network off."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -59,33 +60,38 @@ def slide(tab: Any, control: str, place: int) -> None:
     )
 
 
+@pytest.fixture(scope="module")
+def trouble(context: Any) -> list[str]:
+    """Errors of the first page's scripts, words on the console, and requests to anywhere else."""
+    (tab,), found = context.pages, []
+    ours = ("file:", "data:", "blob:")
+    tab.on("pageerror", lambda error: found.append(f"{tab.url}: {error}"))
+    tab.on("console", lambda message: found.append(f"{tab.url}: {message.text}"))
+    tab.on("request", lambda request: request.url.startswith(ours) or found.append(request.url))
+    return found
+
+
 @pytest.fixture
-def open_page(context: Any) -> Iterator[Open]:
+def open_page(context: Any, trouble: list[str]) -> Iterator[Open]:
     """``open_page("pareto", "#data=digits", scheme="dark", width=360)``: as it lies in the folder.
 
-    Errors of scripts, words on the console and requests to anything but files and to what the page
-    made itself fail the test. Nothing that a page keeps is there for the next test.
+    It takes the place of what was open before, and leaves nothing there. Trouble fails the test.
     """
-    tabs, urls, trouble = [], [], []
+    tab = context.pages[0]
+    tab.mouse.move(0, 0)
+    trouble.clear()
 
     def open_(
         name: str, hash: str = "", *, scheme: str = "light", width: int = 1280, **more: int
     ) -> Any:
         height = 740 if width < 500 else 900
-        tab = context.new_page()
-        tabs.append(tab)
         tab.set_viewport_size({"width": width, "height": height, **more})
         tab.emulate_media(color_scheme=scheme)
-        tab.on("pageerror", lambda error: trouble.append(f"{name}: {error}"))
-        tab.on("console", lambda message: trouble.append(f"{name}: {message.text}"))
-        tab.on("request", lambda request: urls.append(request.url))
-        tab.goto((EXPLORE / f"{name}.html").as_uri() + hash)
+        anew = f"?{time.monotonic_ns()}"  # by another hash alone, nothing would be loaded
+        tab.goto((EXPLORE / f"{name}.html").as_uri() + anew + hash)
         tab.wait_for_selector("html[data-ready]")
         return tab
 
     yield open_
-    for tab in tabs:
-        tab.evaluate("localStorage.clear()")
-        tab.close()
-    trouble += [url for url in urls if not url.startswith(("file:", "data:", "blob:"))]
+    tab.evaluate("localStorage.clear()")
     assert not trouble, trouble
