@@ -142,7 +142,7 @@ def sweep(notebook: Notebook, kind: str, name: str) -> Iterator[str]:
         while have_run(notebook) < 4:  # a module that was stopped while it loads needs a restart
             notebook.page.wait_for_timeout(100)
         notebook.page.wait_for_timeout(5000)
-        notebook.stop()
+        notebook.page.evaluate("() => jupyterapp.commands.execute('notebook:interrupt-kernel')")
         notebook.page.wait_for_timeout(3000)  # the interrupt may come late on a busy machine
     run_all(notebook)
     yield from errors(notebook)

@@ -118,11 +118,9 @@ def browser() -> Iterator[Any]:
     options = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
     path = chromium()
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=options, timeout=600_000)
-        try:
+        launch = playwright.chromium.launch
+        with launch(executable_path=path, args=options, timeout=600_000) as started:
             yield started
-        finally:
-            started.close()
 
 
 # JupyterLab's own parts raise them, rarely, on a busy machine: no script of ours calls removeChild,
@@ -170,11 +168,6 @@ class Notebook(NamedTuple):
             [str(c["source"]) * (c["cell_type"] == "code") for c in self.cells()], cell
         ):
             self.run_cell(number)
-
-    def stop(self) -> None:
-        """Interrupt the kernel, and wait until it does nothing; cells that wait are forgotten."""
-        self.page.evaluate("() => jupyterapp.commands.execute('notebook:interrupt-kernel')")
-        wait_for(self.page, self._idle)
 
     def restart(self) -> None:
         """A new kernel for the same page, and no outputs.
