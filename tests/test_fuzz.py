@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = os.environ.get("FLTOOLKIT_FUZZ_SECONDS", "6")
+SECONDS = os.environ.get("FLTOOLKIT_FUZZ_SECONDS", "3")
 SCRIPT = Path(__file__).parents[1] / "tools" / "fuzz.py"
 
 
