@@ -10,7 +10,7 @@ from pages import DOCS, run_page
 @pytest.mark.parametrize(
     ("name", "images", "num_texts"),
     [
-        ("federated", 370, 7),
+        pytest.param("federated", 370, 7, marks=pytest.mark.nightly),
         ("split_extras", None, 2),
         ("one_sum", None, 1),
         ("coming_from", 370, 7),
