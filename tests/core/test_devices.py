@@ -59,11 +59,6 @@ def test_a_part_on_a_device_beside_a_part_on_the_cpu(channel):
     assert {*channel.devices} == {("alice", "meta"), ("bob", "cpu")}
 
 
-def test_a_tensor_that_stays_elsewhere_is_refused_there():
-    with pytest.raises(RuntimeError, match="device"):
-        nn.Linear(4, 8).to("meta")(X)
-
-
 DATA = load("digits_known_writers").flat()
 OWNERS = {f"owner {k}": (DATA.x_train[k::5], DATA.y_train[k::5]) for k in range(5)}
 

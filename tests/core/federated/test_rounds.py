@@ -19,7 +19,6 @@ from fltoolkit.federated import (
     Even,
     Fleet,
     Local,
-    LogNormal,
     Polynomial,
     Scripted,
     Server,
@@ -74,15 +73,6 @@ def test_full_precision_is_the_algorithm_without_a_channel():
     exact = {"model": Identity(), "update": ErrorFeedback(Identity())}
     run(again := network(), clients, Channel(exact), local=local)
     assert torch.equal(weights(again), weights(plain))
-
-
-# ---- Who is drawn -------------------------------------------------------------------------------
-def test_no_global_random_number_is_drawn():
-    torch.manual_seed(3)
-    before = torch.get_rng_state()
-    server = Server(arrivals=Arrivals(clock=LogNormal(1.0)))
-    run(network(), people(), cohort=3, local=Local(batch_size=4, lr=0.1, steps=1), server=server)
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 # ---- Stragglers, by hand ------------------------------------------------------------------------
