@@ -5,6 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
+from core.codecs.test_every_stage import DRAWING
+from core.codecs.test_every_stage import STAGES as EVERY
+from trees import there_and_back
 
 from fltoolkit.codecs import Float8, Half, PlainQuantize, Quantize
 from fltoolkit.codecs.quantize import CHUNK
@@ -15,39 +18,10 @@ from fltoolkit_research.codecs import QSGD, STC, BFloat16, LloydMax, Quantiles, 
 
 MAX = torch.finfo(torch.float32).max
 TINY = 2.0**-149  # the least denormal
-STAGES = [
-    Quantize(8),
-    Quantize(1),
-    Quantize(16, stochastic=True, seed=3),
-    Quantize(4, per="channel"),
-    Quantize(8, stochastic=True, per=16),
-    QSGD(4, bucket=32),
-    QSGD(300),
-    Ternary(),
-    Sign(),
-    Quantiles(3),
-    LloydMax(3),
-    Float8(),
-    Float8(2, 5, bias=1),
-    Half(),
-    BFloat16(),
-]
-RANDOM = [
-    Quantize(3, stochastic=True),
-    Quantize(12, stochastic=True, per=8),
-    QSGD(2, bucket=8),
-    QSGD(500),
-    Ternary(),
-]
+KINDS = (Quantize, QSGD, Ternary, Sign, Quantiles, LloydMax, Float8, Half, BFloat16)
+STAGES = [stage for stage in EVERY.values() if isinstance(stage, KINDS)]
+RANDOM = [stage for stage in DRAWING if isinstance(stage, KINDS)]
 NUM_DRAWS = 800  # messages; tolerances follow from it
-
-
-def there_and_back(stage, tensor):
-    tree = stage.undo(stage.apply({"w": tensor}))
-    assert list(tree) == ["w"]
-    assert tree["w"].dtype == torch.float32
-    assert tree["w"].shape == tensor.shape
-    return tree["w"]
 
 
 def symbols_of(stage, tensor):
