@@ -293,8 +293,7 @@ def evaluated(
     if every < 1:
         raise ValueError(f"every={every}: evaluate every 1 or more records")
     for count, record in enumerate(records, 1):
-        due = int(record.get("step", count)) % every == 0
-        yield {**record, **evaluate()} if due else record
+        yield record if int(record.get("step", count)) % every else {**record, **evaluate()}
 
 
 def read_lines(path: str | os.PathLike[str]) -> list[dict[str, Any]]:

@@ -461,8 +461,7 @@ _FIT = (
 
 def _parameters(optimizer: Optimizer | None) -> list[Tensor]:
     """The parameters that an optimizer changes, as far as it tells."""
-    groups = getattr(optimizer, "param_groups", [])
-    return [param for group in groups for param in group["params"]]
+    return [param for group in getattr(optimizer, "param_groups", []) for param in group["params"]]
 
 
 @contextmanager

@@ -297,8 +297,7 @@ def verify(
     if kept is not None:
         _again(kept, _drawn(salt, entry.sha256, replayed, "again"), used)
         report(f"run {replayed + 1} was made again from its messages, party by party: the same")
-    scores = [run["score"] for run in runs]
-    low = bound(scores, higher_is_better=higher)
+    low = bound([run["score"] for run in runs], higher_is_better=higher)
     reached = low >= task.target if higher else low <= task.target
     return Card(
         track=track,

@@ -97,8 +97,7 @@ class Wire:
             raise CupError(f"bits={bits}: 1 to {LARGEST_BITS} are allowed")
         if any(array.dtype != np.int64 or array.ndim != 1 for array in arrays):
             raise CupError("a party's answer is malformed: a vector of int64 was announced")
-        nbytes = charge(-(-arrays[0].size * bits // 8))
-        self._write("up", kind, nbytes * self.num_owners)
+        self._write("up", kind, charge(-(-arrays[0].size * bits // 8)) * self.num_owners)
         total = sum((a.astype(np.int64) % (1 << bits) for a in arrays), np.zeros((), np.int64))
         return np.asarray(total % (1 << bits), np.int64)
 

@@ -73,8 +73,7 @@ def _images(name: str, strangers: int | None = None) -> tuple[Array, Array, int]
     steps = 16 if name == "digits" else 255
     x = torch.cat([data.x_train, data.x_test])[:, 0].mul(deviation).add(mean)
     y = torch.cat([data.y_train, data.y_test])
-    pixels = x.mul(steps).round().div(steps).numpy()
-    return pixels.astype(np.float32), y.numpy(), len(data.y_train)
+    return x.mul(steps).round().div(steps).numpy().astype(np.float32), y.numpy(), len(data.y_train)
 
 
 def _turned(x: Array, y: Array, rng: np.random.Generator) -> tuple[Array, Array]:

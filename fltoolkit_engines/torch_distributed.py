@@ -113,8 +113,7 @@ class DistributedChannel(Channel):
             self.count(link, message, tree)
             return Delivery(nothing, b"")
         if receiver in self.here:
-            known = link in self._ahead
-            step, delivery = self._ahead.pop(link) if known else self._fetch(link)
+            step, delivery = self._ahead.pop(link) if link in self._ahead else self._fetch(link)
             if step != self.step:
                 raise PeerError(
                     f"step {self.step}, {link}: {sender!r} is at step {step}. Both "

@@ -300,8 +300,7 @@ class BudgetGate(CountingGate):
 
     def _decide(self, progress: Progress) -> State:
         self.note(progress)
-        after = progress.nbytes + self.dearest / 2
-        return State.A if after <= self.allowed(progress) else State.C
+        return State.A if progress.nbytes + self.dearest / 2 <= self.allowed(progress) else State.C
 
 
 def gate_trace(losses: Iterable[float], gate: Gate) -> list[State]:

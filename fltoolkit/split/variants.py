@@ -63,8 +63,7 @@ def train_uploading(
             loss, g = bob.loss_and_grad(h.clone().requires_grad_(), y)
             losses.append(loss)
             if len(losses) == gate.every:
-                nbytes = totals()["nbytes"]
-                ask(gate, Progress(channel.step, sum(losses) / len(losses), nbytes))
+                ask(gate, Progress(channel.step, sum(losses) / len(losses), totals()["nbytes"]))
                 losses = []
             if gate.state is not State.C:
                 break

@@ -277,8 +277,7 @@ class Lab:
 
     def _arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Those of the training, in its order."""
-        fields = dataclasses.fields(self.training)[1:]
-        return {field.name: values[field.name] for field in fields}
+        return {field.name: values[field.name] for field in dataclasses.fields(self.training)[1:]}
 
     def _notify(self) -> None:
         for listener in self._listeners:

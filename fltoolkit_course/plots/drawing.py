@@ -376,8 +376,7 @@ class Frame:
 
 def _apart(axis: Axis, values: Sequence[float], length: float) -> float:
     """The smallest distance between two neighbouring ticks, in pixels."""
-    parts = map(axis.part, values)
-    return min((length * (b - a) for a, b in pairwise(parts)), default=math.inf)
+    return min((length * (b - a) for a, b in pairwise(map(axis.part, values))), default=math.inf)
 
 
 # --------------------------------------------------------------------------- lines and their names
