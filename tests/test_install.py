@@ -96,16 +96,6 @@ def run_with(folder, monkeypatch, succeeds):
     return commands
 
 
-def test_what_is_tried_on_arm64_is_what_the_package_needs_and_its_tests_exist():
-    """constriction has no wheel for it, which is why the tool was written."""
-    arm64 = load(TOOL.with_name("try_arm64.py"))
-    text = (TOOL.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
-    block = text[text.index("\ndependencies = [") : text.index("[project.optional-dependencies]")]
-    needed = set(re.findall(r'^ *"([\w-]+)', block, re.MULTILINE))
-    assert needed - {re.match(r"[\w-]+", wheel)[0] for wheel in arm64.WHEELS} == {"constriction"}
-    assert all((TOOL.parents[1] / name).exists() for name in arm64.TESTS)
-
-
 def test_a_heading_begins_a_slide_and_what_is_too_long_goes_below():
     v4 = pytest.importorskip("nbformat").v4
     make_slides = load(TOOL.with_name("make_slides.py"))

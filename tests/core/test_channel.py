@@ -148,12 +148,6 @@ def test_a_broadcast_has_one_memory_for_a_group_and_survives_a_restart(tmp_path)
     )
 
 
-def test_a_broadcast_goes_through_a_channel_of_ones_own():
-    got = Late({"model": RANDOM}).broadcast("server", CLIENTS, "model", {"w": normal(64, 30)})
-    plain = Channel({"model": RANDOM}).broadcast("server", CLIENTS, "model", {"w": normal(64, 30)})
-    assert torch.equal(got["w"], plain["w"])
-
-
 def test_whom_a_broadcast_reaches():
     assert torch.equal(Channel().broadcast("server", [], "model", H)["h"], H["h"])
     for receivers in ("ann", ["ann", "ann"], ["ann", "server"]):
