@@ -131,11 +131,6 @@ def test_messages_are_decoded_alike(codec, folder, monkeypatch):
     assert calls
 
 
-def test_nothing_is_used_before_it_is_built(folder, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "nothing"))
-    assert compiled.functions(rotate.same_bits) is None
-
-
 @pytest.mark.parametrize("wrong", ["other bits", "no library", "a function less"])
 def test_a_library_that_is_wrong_is_not_used(wrong, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
