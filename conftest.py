@@ -31,7 +31,7 @@ if sys.platform == "win32":  # no SIGSTOP and no SIGKILL
 def pytest_collection() -> Generator[None, object, object]:
     """What is collected stays to the end: it is not searched for garbage, now or later.
 
-    Collecting the quick tests takes each process 37 s of work, and 46 s if garbage is sought.
+    Collecting the quick tests takes each process 5.4 s of work, and 6.9 s if garbage is sought.
     """
     gc.disable()
     try:

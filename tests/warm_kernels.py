@@ -1,7 +1,7 @@
 """Kernels of Jupyter that begin with torch imported: copies of one process that has imported it.
 
 A kernel that imports torch, IPython and matplotlib spends three to four seconds of processor time
-on that; some seventy kernels start in `make long`. `folder()` gives a folder for JUPYTER_PATH whose
+on that; dozens of kernels start in `make long`. `folder()` gives a folder for JUPYTER_PATH whose
 kernel ``python3`` is forked from a process that has imported these libraries, and nothing of
 fltoolkit: the package itself is imported by each kernel. Linux only; elsewhere kernels start as
 always. Three processes take part:
