@@ -375,8 +375,10 @@ def test_a_tied_matrix_moves_and_travels_once_and_a_frozen_one_never(decay):
 def test_clients_in_turn_are_all_at_once(some_late, monkeypatch):
     """A large cohort is asked in parts; with codecs that remember, late updates and drop-outs.
 
-    Without late ones their updates are added as they arrive, and none is kept.
+    Without late ones their updates are added as they arrive, and none is kept. All have data of
+    other sizes, which are their weights.
     """
+    unlike = {k: (x[: 5 + n], y[: 5 + n]) for n, (k, (x, y)) in enumerate(workers().items())}
     codecs = {
         "update": ErrorFeedback(Pipeline(TopK(0.2))),
         "model": Difference(Pipeline(TopK(0.5))),
@@ -391,7 +393,7 @@ def test_clients_in_turn_are_all_at_once(some_late, monkeypatch):
         model, channel = network(), Channel(codecs)
         local = Local(3, lr=0.1, epochs=1)
         how = {"cohort": 4, "local": local, "server": Server(arrivals=arrivals)}
-        records = list(fedavg(model, workers(), channel, rounds=4, **how))
+        records = list(fedavg(model, unlike, channel, rounds=4, **how))
         weights = {name: tensor.tolist() for name, tensor in model.state_dict().items()}
         found.append((records, weights, sorted(channel.transfers)))
     assert all(each == found[0] for each in found)
