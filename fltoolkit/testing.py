@@ -73,7 +73,10 @@ class Conformance:
     trees: ClassVar[dict[str, Tree]] = TREES
 
     def test_names_shapes_and_dtypes_come_back(self, codec: Codec) -> None:
-        """Integers and bools are exact, zeros stay zeros, and all values are finite."""
+        """Integers and bools are exact, zeros stay zeros, and all values are finite.
+
+        How near they are is for a test of your own: here they must not point the other way.
+        """
         for case, tree in self.trees.items():
             print(f"the tree is {case!r}")  # pytest shows it if the test fails
             before = {name: tensor.clone() for name, tensor in tree.items()}
@@ -88,6 +91,9 @@ class Conformance:
                 if not tensor.is_floating_point():
                     assert torch.equal(out[name], tensor), name
                 assert bool(out[name].isfinite().all()), name
+            if case == "matrix":
+                along = float((out["w"] * tree["w"]).sum())
+                assert along >= 0, f"what arrives points away from what was sent: {along:.3g}"
             if case == "all zero":
                 for values in out.values():
                     assert not values.any(), (
@@ -131,16 +137,15 @@ class Conformance:
         assert torch.equal(torch.get_rng_state(), state)
         assert repr(np.random.get_state()) == numpys  # noqa: NPY002
 
-    def test_decoding_changes_no_message_and_shares_no_memory(self, codec: Codec) -> None:
+    def test_what_is_decoded_shares_no_memory(self, codec: Codec) -> None:
         """Two receivers decode the same; what one does with its tree changes nothing."""
         sender, receivers = copy.deepcopy(codec), [copy.deepcopy(codec) for _ in range(2)]
         for seed in range(2):
             message = sender.encode({"w": normal(33, 7, seed=seed)})
-            kept = bytes(bytearray(message))
             first, again = (receiver.decode(message)["w"] for receiver in receivers)
             assert torch.equal(first, again)
-            assert message == kept
-            first.zero_()
+            first.fill_(7)
+            assert not torch.equal(first, again), "what is decoded shares memory"
 
     def test_a_sender_knows_what_arrives(self, codec: Codec) -> None:
         """``encode_and_decode`` equals ``encode`` and ``decode``."""
@@ -294,7 +299,6 @@ class Conformance:
         classes = {type(part).__name__: type(part) for part in walk(codec)}
         assert " object at 0x" not in repr(codec), f"{codec!r}: write @dataclass above the class"
         again = eval(repr(codec), classes)
-        assert again == codec
         again.encode(TREES["matrix"])
         assert again == codec
         assert repr(again) == repr(codec)

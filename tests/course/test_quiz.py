@@ -6,7 +6,6 @@ import pytest
 from course.answers import NAN, Case, Printed, assert_checks
 
 from fltoolkit_course.quiz import quiz
-from fltoolkit_research import seconds_on
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
@@ -45,11 +44,6 @@ CASES = {name: case for part in PARTS.values() for name, case in part.items()}
 
 def test_checks(capsys: Printed) -> None:
     assert_checks(quiz, CASES, capsys)
-
-
-def test_the_seconds_are_those_of_the_package() -> None:
-    run = {"nbytes": 1_000_000, "num_waits": 200}
-    assert seconds_on(run, rate=10e6, latency=0.05) == pytest.approx(10.1)
 
 
 @pytest.mark.parametrize("number", PARTS)
