@@ -30,8 +30,8 @@ __all__ = ["CODED"]
 CODED = "#"
 """How the name of a coded entry ends, after the separator."""
 
-# The methods of `BitPack`. Other coders have other numbers: 11 and 12 entropy.py, and in
-# fltoolkit_research/codecs 1, 6 and 7 deflate.py, 8 to 10 contexts.py. Nothing writes 2 and 5 now
+# The methods of `BitPack`. Others have 11 and 12 (entropy.py), 8 to 10 (contexts.py of research), 1
+# and 6 (deflate.py of experiments/replications) and 7 (zstandard.py there). Nothing writes 2 and 5
 PACKED = 0  # symbols, each in as many bits as the largest needs
 RICE = 3  # indices as Rice-coded gaps
 BITMAP = 4  # indices as a mask, one bit for each place

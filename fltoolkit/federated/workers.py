@@ -104,7 +104,7 @@ class Workers:
     samples, unless the fleet trains in a way of its own.
 
     Args:
-        model: the module with which every client computes; it is left as it is.
+        model: the module with which every client computes; training leaves it as it is.
         fleet: the clients, and how they train. ``clients`` is their data as tensors.
         local: what a client does in a round.
         seed: the seed of batches and random layers.

@@ -187,7 +187,7 @@ def train_async(
       gate decides before this record is yielded. So if you change the gate then (for example its
       threshold by a slider), the change has an effect from the next check on
 
-    Bob announces the state at the beginning of each period, in a message of 14 bytes.
+    Bob announces the state at the beginning of each period and epoch, in a message of 14 bytes.
 
     Args:
         alice: the client.
@@ -209,7 +209,7 @@ def train_async(
     >>> [(record["state"], record["nbytes"]) for record in records]
     [('A', 132), ('B', 205), ('C', 219), ('C', 233)]
     """
-    to_come("num_epochs", num_epochs)
+    _check_count("num_epochs", num_epochs)
     check_clients([alice], bob, [batches])
     bookmark = bookmark or Bookmark()
     memories = memories_of([batches.num_samples], upload, bookmark.cache)
@@ -250,7 +250,7 @@ def train_async_relay(
     >>> [(record["client"], record["state"]) for record in records]
     [('ann', 'A'), ('bea', 'A'), ('ann', 'B'), ('bea', 'B'), ('ann', 'C'), ('bea', 'C')]
     """
-    to_come("num_rounds", num_rounds)
+    _check_count("num_rounds", num_rounds)
     check_clients(alices, bob, batches)
     bookmark = bookmark or Bookmark()
     memories = memories_of([data.num_samples for data in batches], upload, bookmark.cache)
@@ -268,6 +268,12 @@ class _Turn(NamedTuple):
     ids: Tensor
     is_first: bool  # of this client in this epoch
     is_last: bool  # of this epoch
+
+
+def _check_count(name: str, count: int | range) -> None:
+    if isinstance(count, range):
+        raise ValueError(f"{name}={count}: give the number of all; a Bookmark says where to go on")
+    to_come(name, count)
 
 
 @dataclass

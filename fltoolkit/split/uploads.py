@@ -1,4 +1,4 @@
-"""Which activations a client sends in state A: all, those that changed, or their differences."""
+"""Which activations a client sends in A and B: all, those that changed, or their differences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Another way to send less between two parties, to compare the asynchronous states with.
 
-Not here: the states themselves (asynchronous.py). Notebook 03 compares.
+Not here: the states themselves (asynchronous.py). Notebook 03b compares.
 """
 
 from collections.abc import Iterable, Iterator

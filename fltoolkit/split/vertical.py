@@ -1,6 +1,6 @@
 """Vertical data: parties with different columns of the same samples train with one label party.
 
-Not here: parties in a row (chain.py). Notebook 02 derives it.
+Not here: parties in a row (chain.py). Notebook 02b derives it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -30,7 +30,7 @@ from fltoolkit.split import (
     train_split,
     train_uploading,
 )
-from fltoolkit.split.asynchronous import CachedClient, async_step
+from fltoolkit.split.asynchronous import CachedClient, _check_count, async_step
 from fltoolkit.split.uploads import CutMemory
 from fltoolkit_research.codecs import BFloat16, RandomK
 
@@ -156,6 +156,8 @@ def test_what_is_wrong_is_said_at_the_call():
     ]:
         with pytest.raises(ValueError, match=match):
             train_async(alice, bob, batches(), Channel(), **{"num_epochs": 1, **settings})
+    with pytest.raises(ValueError, match=r"range\(2, 4\): .* a Bookmark says where to go on"):
+        _check_count("num_epochs", range(2, 4))
     with pytest.raises(ValueError, match="every=1 or more"):
         train_uploading(alice, bob, batches().epochs(1), Channel(), gate=LossGate(0.1))
     with pytest.raises(ValueError, match="max_local_steps=0"):
