@@ -173,7 +173,7 @@ def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
     for module in names:
         if module.endswith(".py"):
             raise ImportError(
-                f"--import {module}: give the name of the module, {module[:-3]}, without .py"
+                f"--import {module}: in its folder, give {os.path.basename(module)[:-3]} alone"
             )
         try:
             args.modules.append(importlib.import_module(module))

@@ -86,7 +86,7 @@ def test_budgets_are_numbers_with_a_unit(capsys):
         (["compare", "nothing.jsonl"], "Make one with fltoolkit sweep"),
         (["sweep", "plan.json"], "lr='fast' is a str"),
         (["sweep", "x.json", "--import", "not_there"], "Go to the folder of not_there.py, or set"),
-        (["sweep", "x.json", "--import", "mine.py"], "the name of the module, mine, without .py"),
+        (["sweep", "x.json", "--import", "/a/mine.py"], "in its folder, give mine alone"),
     ],
 )
 def test_mistakes_are_told_in_a_line(words, message, capsys, tmp_path, monkeypatch):
