@@ -141,7 +141,7 @@ def test_worker_processes_give_the_same_and_import_ones_own_modules_until_ctrl_c
         quiet(plans, store, workers=2)
     else:  # in the background of a shell the signal is ignored
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        threading.Thread(target=interrupt).start()
+        threading.Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt):
             quiet([*plans, replace(PLANS[0], rounds=10**6)], store, workers=2)
         signal.signal(signal.SIGINT, before)
